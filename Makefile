@@ -59,6 +59,7 @@ $(PEERS_STAMP): requirements-bench.lock
 
 soak: $(STAMP) ## many seeds of the simulations, every order of the bucket's protocol, long campaigns: make soak [SEEDS=20000]
 	$(BIN)/python -m tests.simulation.engine --seeds $(SEEDS)
+	$(BIN)/python -m tests.simulation.flow --seeds $(SEEDS)
 	$(BIN)/python -m tests.simulation.library.simulation --seeds $(SEEDS)
 	$(BIN)/python -m tests.simulation.library.explorer
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m soak tests

@@ -12,8 +12,8 @@ These ten names are all that a pipeline needs, and they are stable. Each is impo
 `__init__.pyi` says so to type checkers.
 """
 
-from importlib import import_module
-from typing import Any
+from importlib import import_module as _import_module
+from typing import Any as _Any
 
 __version__ = "0.1.0"
 
@@ -32,12 +32,12 @@ _MODULES = {
 __all__ = list(_MODULES)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'quire' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    found = globals()[name] = getattr(_import_module(_MODULES[name]), name)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return [*__all__, "__version__"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.servers.postgres import fresh_schema
-from tests.simulation.engine.database import SimDatabase
+from tests.simulation.shared.database import SimDatabase
 from tests.suites.submission_situations import arrived, awaited, counters, new
 
 from quire.database.postgres import PostgresDatabase

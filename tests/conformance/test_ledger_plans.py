@@ -13,6 +13,7 @@ import pytest
 from tests.suites.submission_situations import awaited
 
 from quire.database.sqlite import SqliteDatabase, split_statements
+from quire.ledger.flow_values import Admission, Effects, Follower, first_number
 from quire.ledger.port import InputOutcome, Move, Settlement
 from quire.ledger.sqlite import SqliteLedger
 from quire.ledger.sqlite.rows import SQL
@@ -24,7 +25,7 @@ from quire.testing.factories import outbox_message, report
 SMALL, LARGE = 600, 60_000
 ME, OTHER = 1, 2
 NOW = 10.0
-PLAIN, RANKED, ARRIVING = 1, 2, 6  # numbers of the batches
+PLAIN, RANKED, ARRIVING, FLOWING = 1, 2, 6, 1_000_000  # numbers of the batches
 
 BIG_TABLES = {"files", "tasks", "attempts", "uploads", "members"}
 
@@ -37,6 +38,10 @@ WALKS = {
     "reopen_failures": "a person reopens: the phase's failed tasks, along their own index",
     "reopen_tasks": "a person reopens: whatever of the phase failed or was running",
     "recount_ranks": "a person reopens: what of each rank of the phase is left",
+    "flow_done_members": "once in a batch's life: units whose task is done, along their own index",
+    "flow_failed_beside": "a success came late: whether there are units, along their own index",
+    "flow_units_from": "a person retries: units from a phase on, along their own index",
+    "flow_reopen_tasks": "a person reopens: whatever was running",
     "drop_uploads": "once in a batch's life: it was processed elsewhere",
     "drop_files": "once in a batch's life: it was processed elsewhere",
     "drop_members": "once in a batch's life: it was processed elsewhere",
@@ -228,6 +233,90 @@ class Calls:
     async def idle_submissions(self, ledger, _size):
         assert [one.batch.no for one in await ledger.list_idle_submissions(before=5.0, limit=9)] == [ARRIVING]
 
+    async def flowing(self, ledger, _size):
+        (found,) = await ledger.list_flowing(limit=100, now=1.0)
+        assert [(offer.phase, offer.due) for offer in found.offers] == [(2, False)]
+
+    async def flowing_with_what_is_due(self, ledger, _size):
+        (found,) = await ledger.list_flowing(limit=100, now=NOW)
+        assert [(offer.phase, offer.due) for offer in found.offers] == [(2, True)]
+
+    async def claim_fresh_of_a_phase(self, ledger, _size):
+        assert len(await ledger.claim_phase(FLOWING, 2, member=OTHER, limit=50, now=1.0)) == 50
+
+    async def claim_what_is_due_of_a_phase(self, ledger, _size):
+        claims = await ledger.claim_phase(FLOWING, 2, member=OTHER, limit=50, now=NOW)
+        assert {claim.order.attempt for claim in claims} == {2}
+
+    async def settle_and_beget(self, ledger, size):
+        told = [settled(size, number) for number in range(size // 4 + 1, size // 4 + 101)]
+        assert (await ledger.settle_flow(FLOWING, told, now=NOW)).applied == 100
+
+    async def settle_and_beget_late(self, ledger, size):
+        told = [settled(size, number) for number in range(size // 4 - 4, size // 4 + 101)]
+        assert (await ledger.settle_flow(FLOWING, told, now=NOW)).strays == 5
+
+    async def give_back_of_a_phase(self, ledger, size):
+        first = first_number(2) + size // 4 + 1
+        await ledger.release_flow_claims(FLOWING, [(first + number, 1) for number in range(100)])
+
+    async def claims_again(self, ledger, size):
+        assert len(await ledger.load_claims(FLOWING, [first_number(2) + size // 2])) == 1
+
+    async def overdue(self, ledger, _size):
+        assert len(await ledger.list_overdue(FLOWING, now=NOW, limit=500)) == 20
+
+    async def reset_alarm(self, ledger, _size):
+        await ledger.reset_alarm(FLOWING)
+
+    async def rest(self, ledger, _size):
+        await ledger.rest_batch(FLOWING, ME, now=NOW)
+
+    async def joins(self, ledger, _size):
+        joins = await ledger.list_complete_joins(FLOWING, 500)
+        assert [len(join.branches) for join in joins] == [2] * 20
+
+    async def apply_joins(self, ledger, size):
+        numbers = range(size // 2 + 1, size // 2 + 21)
+        effects = [
+            (Effects(phase=3, root_no=no, parent_no=no, tries=2), [(1, "name_twice", "why")])
+            for no in numbers
+        ]
+        await ledger.apply_joins(FLOWING, effects, now=NOW)
+        assert await ledger.list_complete_joins(FLOWING, 500) == []
+
+    async def listed(self, ledger, size):
+        wanted = [path_of(size, 7), path_of(size, 7) + ".none", "d3/", "none/", "unit:d3/sub"]
+        assert len(await ledger.find_listed(FLOWING, wanted)) == 3
+
+    async def admit(self, ledger, size):
+        batch = await ledger.get_batch("flowing")
+        admissions = [Admission(no, None, Follower(2, (0,), no, 0)) for no in range(1, 101)]
+        await ledger.admit_files(
+            batch, admissions, cursor=size, admitted=100, admissible=size, complete=False, now=NOW
+        )
+
+    async def admissible(self, ledger, size):
+        assert len(await ledger.list_admissible(FLOWING, after=size // 2, to=size, limit=100)) == 100
+
+    async def seen(self, ledger, size):
+        assert len(await ledger.list_seen(FLOWING, 4, after=size // 2, limit=100)) == 100
+
+    async def flow_units(self, ledger, _size):
+        assert [below for _, below in await ledger.list_flow_units(FLOWING, 4, after=0, limit=4)] == [
+            1,
+            0,
+        ] * 2
+
+    async def flow_unit_numbers(self, ledger, _size):
+        assert len(await ledger.find_unit_numbers(FLOWING, 4, ["d1", "d3", "d8/none"])) == 2
+
+    async def nearest_root(self, ledger, _size):
+        assert await ledger.find_nearest_root(FLOWING, 4, "d3") == 0
+
+    async def values(self, ledger, size):
+        assert list(await ledger.list_values(FLOWING, 4, [size // 2 + 1])) == [size // 2 + 1]
+
     async def sweepable(self, ledger, _size):
         found = await ledger.list_sweepable(before=1e9, limit=3)
         assert [one.batch.completed_at for one in found] == [1.0, 2.0, 3.0]
@@ -327,6 +416,14 @@ def settlements(size):
     ]
 
 
+def settled(size, number):
+    """A success of the second phase, after which two steps run side by side."""
+    follower = Follower(3, (0, 1), number, 1)
+    effects = Effects(phase=2, root_no=number, parent_no=number, followers=(follower,), walking=1)
+    told = report(first_number(2) + number, 1, batch_no=FLOWING)
+    return Settlement(report=told, state=TaskState.DONE, effects=effects)
+
+
 async def prepared(path):
     database = SqliteDatabase(path)
     await database.open()
@@ -356,6 +453,8 @@ def filled(path, size):
             connection.execute(statement, values)
     for statement in split_statements(FILL_ARRIVING):
         connection.execute(statement, {"no": ARRIVING, "size": size})
+    for statement in split_statements(FILL_FLOWING):
+        connection.execute(statement, {"no": FLOWING, "size": size})
     connection.execute("COMMIT")
     connection.close()
     return path
@@ -444,4 +543,53 @@ INSERT INTO uploads (batch_no, path, folder, state)
 SELECT :no, '/d' || (i % (:size / 60)) || '/f' || i || '.tif', '/d' || (i % (:size / 60)),
        iif(i % 10 = 0, 'awaited', 'taken')
 FROM n;
+"""
+
+# One batch that flows. The first phase is done; of the second a quarter is done, then come 100 attempts that
+# are out, 60 tasks that are due again and a tenth of the batch that is due later, 20 whose answer from
+# outside is overdue and a tenth that is awaited, and fresh ones. In the third two steps run side by side: a
+# quarter of the documents is joined, the joins of 20 are to be applied, those of the others wait. The fourth
+# has units.
+FILL_FLOWING = """
+DELETE FROM n;
+INSERT INTO n
+WITH RECURSIVE c (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < :size) SELECT i FROM c;
+INSERT INTO batches (no, id, pipeline, pipeline_version, plan, stage, phase, cursor, status, total_files,
+                     last_file, created_at, updated_at, sources, admissible, open_tasks, waits_at)
+VALUES (:no, 'flowing', 'p', 1, '{}', 'flowing', 2, :size, 'TWO', :size, 2 * :size, 1, 1, 1, :size, :size, 4);
+INSERT INTO rounds (batch_no, round, phase, name, first_task, total, done, next_task, last_task)
+VALUES (:no, 1, 1, 'ONE', 0, :size, :size, :size + 1, :size),
+       (:no, 1, 2, 'TWO', 0, :size, :size / 4, :size / 4 + 180 + :size / 5 + 1, :size),
+       (:no, 1, 3, 'THREE', 0, 2 * :size, :size, 2 * :size + 1, 2 * :size),
+       (:no, 1, 4, 'FOUR', 0, 0, 0, 1, 0);
+INSERT INTO alarms VALUES (:no, 5.0);
+INSERT INTO files (batch_no, file_no, root_no, born, path, folded, name, key, size, content_type)
+SELECT :no, i, i, 0, path, path, 'f' || i || '.tif', 'k' || i, 10, 'image/tiff'
+FROM (SELECT i, 'd' || (i % (:size / 60)) || '/f' || i || '.tif' AS path FROM n);
+INSERT INTO files (batch_no, file_no, root_no, born, path, folded, name, key, size, content_type, role,
+                   listed)
+SELECT :no, :size + 1 + 2 * (i - 1) + value, i, 4, 'd' || (i - 1) || iif(value, '/sub', ''),
+       'd' || (i - 1) || iif(value, '/sub', ''), 'd', '', 0, 'x/unit', 'unit', 0
+FROM n, json_each('[0, 1]') WHERE i <= :size / 60;
+INSERT INTO members SELECT :no, :size + 1 + 2 * (i % (:size / 60)), i FROM n;
+INSERT INTO tasks (batch_no, task_no, phase, file_no, state, attempt, started_at, outcome)
+SELECT :no, (1 << 40) + i, 1, i, 'done', 1, 1, 'done' FROM n;
+INSERT INTO tasks (batch_no, task_no, phase, file_no, state, attempt, started_at, due_at, member, outcome)
+SELECT :no, (2 << 40) + i, 2, i, state, state <> 'ready', iif(state <> 'ready', 1, NULL),
+       CASE WHEN state NOT IN ('waiting', 'external') THEN NULL WHEN past <= 160 OR past > 160 + :size / 10
+            AND past <= 180 + :size / 10 THEN 5 ELSE 1000 + i END,
+       iif(state = 'running', 7, NULL),
+       CASE state WHEN 'done' THEN 'done' WHEN 'waiting' THEN 'erred' WHEN 'external' THEN 'external' END
+FROM (SELECT i, i - :size / 4 AS past,
+             CASE WHEN i <= :size / 4 THEN 'done' WHEN i <= :size / 4 + 100 THEN 'running'
+                  WHEN i <= :size / 4 + 160 + :size / 10 THEN 'waiting'
+                  WHEN i <= :size / 4 + 180 + :size / 5 THEN 'external' ELSE 'ready' END AS state FROM n);
+INSERT INTO tasks (batch_no, task_no, phase, file_no, branch, state, attempt, started_at, outcome)
+SELECT :no, (3 << 40) + 2 * i - value, 3, i, 1 - value,
+       CASE WHEN i <= :size / 2 + 20 OR value THEN 'done' ELSE 'running' END, 1, 1,
+       CASE WHEN i <= :size / 2 + 20 OR value THEN 'done' END
+FROM n, json_each('[1, 0]') WHERE i <= :size / 4 OR i > :size / 2;
+INSERT INTO joins
+SELECT :no, 3, i, iif(i <= :size / 2 + 20, 0, 1), i <= :size / 4
+FROM n WHERE i <= :size / 4 OR i > :size / 2;
 """

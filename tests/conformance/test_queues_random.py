@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from tests.servers.postgres import fresh_schema
-from tests.simulation.engine.database import SimDatabase
+from tests.simulation.shared.database import SimDatabase
 from tests.situations.queue_model import played, plays
 
 from quire.database.postgres import PostgresDatabase

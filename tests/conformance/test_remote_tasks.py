@@ -95,7 +95,7 @@ class ErrandSuite:
         assert parts.path == f"/callback/{ID}/{task}"
         signature = parse_qs(parts.query)["sig"][0]
         about = AttemptAddress(batch_id=ID, task_id=task, task_no=order.task_no, attempt=1)
-        verify(SECRET, about, signature)
+        verify((SECRET,), about, signature)
 
     async def test_a_picture_too(self, bench):
         await self.pictures(bench)

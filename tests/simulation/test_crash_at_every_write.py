@@ -12,11 +12,11 @@ from msgspec import structs
 
 from quire.model.batch import Stage
 from tests.simulation.engine import checks
-from tests.simulation.engine.chaos import Rates
-from tests.simulation.engine.crashes import CrashAt
 from tests.simulation.engine.scene import Simulation
 from tests.simulation.engine.seeds import small_portions, undisturbed
 from tests.simulation.engine.worlds import NEXT, made_world
+from tests.simulation.shared.chaos import Rates
+from tests.simulation.shared.crashes import CrashAt
 
 # One batch each: files with a whole batch between them, directories with ranks, a little of everything.
 # All of them are handed over at their end.

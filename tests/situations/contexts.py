@@ -11,6 +11,7 @@ PORTS = (
     "files",
     "uploads",
     "submissions",
+    "intake",
     "tasks",
     "flow",
     "outbox",

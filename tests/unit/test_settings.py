@@ -306,3 +306,26 @@ def test_any_environment_is_read_or_refused_with_a_message(environment):
     except Misconfigured as error:
         told = str(error).count("\n  - ")
     assert told
+
+
+def test_limits_of_resources_are_a_table_of_whole_numbers(tmp_path):
+    _file(tmp_path, '[resources]\nopenai = 40\n"ocr server" = 4\n')
+    loaded = load({}, tmp_path)
+    assert loaded.settings.resources == {"openai": 40, "ocr server": 4}
+    assert ("resources.openai", "40", "quire.toml") in loaded.rows()
+    assert load({}, tmp_path / "elsewhere").settings.resources == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("resources = 4", "write [resources]"),
+        ("[resources]\nopenai = 0", "resources.openai must be a whole number from 1 to"),
+        ("[resources]\nopenai = true", "got True"),
+        ('[resources]\nopenai = "4"', "got '4'"),
+        ("[resource]\nopenai = 4", "did you mean `[resources]`?"),
+    ],
+)
+def test_a_wrong_limit_of_a_resource_is_refused(tmp_path, text, words):
+    _file(tmp_path, text)
+    assert words in _refusal({}, tmp_path)

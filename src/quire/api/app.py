@@ -18,6 +18,7 @@ from quire.api import (
     control,
     iiif,
     ingest,
+    task_answers,
     webhooks,
 )
 from quire.api.authentication import Authenticator
@@ -36,6 +37,7 @@ ROUTES = (
     *control.ROUTES,
     *webhooks.ROUTES,
     *callbacks.ROUTES,
+    *task_answers.ROUTES,
     *administration.ROUTES,
     *about.ROUTES,
 )

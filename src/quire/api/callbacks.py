@@ -62,7 +62,7 @@ def _verify_attempt(context: ApiContext, request: ApiRequest) -> AttemptAddress:
         task_no=_read_number(said.get("task", "")),
         attempt=_read_number(said.get("attempt", "")),
     )
-    verify(context.secret, about, said.get("sig", ""))
+    verify(context.secrets, about, said.get("sig", ""))
     return about
 
 

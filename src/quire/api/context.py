@@ -36,7 +36,7 @@ class ApiContext(Struct, frozen=True, kw_only=True):
     queues: administration.QueueContext
     webhooks: WebhookContext
     keys: ApiKeyContext
-    secret: bytes  # signs callbacks
+    secrets: tuple[bytes, ...]  # by one of which URLs of callbacks and tokens of tasks are signed
     stopping: asyncio.Event
     faltering: asyncio.Event = field(default_factory=asyncio.Event)  # the engine loop of this server is down
     public_url: str = ""  # the address of this server; empty: that of the request

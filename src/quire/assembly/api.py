@@ -15,7 +15,7 @@ from quire.assembly.pipelines import build_retry_policy
 from quire.assembly.presigned_uploads import build_cleanup_policy
 from quire.assembly.queues import queue_policies
 from quire.assembly.remote import bucket_prefix, prices
-from quire.assembly.secrets import load_signing_secret
+from quire.assembly.secrets import load_valid_secrets
 from quire.batches.remote.attempts import AttemptAddress
 from quire.blobs.presigned_uploads import PresignedUploads
 from quire.consumers import administration
@@ -65,7 +65,7 @@ def build_api_context(
             ids=components.ids,
         ),
         keys=ApiKeyContext(store=components.api_keys, clock=components.clock, ids=components.ids),
-        secret=load_signing_secret(settings),
+        secrets=load_valid_secrets(settings),
         stopping=stopping,
         public_url=settings.serve.public_url,
         wake=wake,

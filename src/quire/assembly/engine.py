@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from functools import partial
 from pathlib import Path
 
+from quire.assembly.answers import TokenIssuer, consuming_answers
 from quire.assembly.blobs import encode_worker_configuration, open_blobs
 from quire.assembly.components import Components, EngineComponents, build_components, field_values
 from quire.assembly.ledger import Listen, open_stores
@@ -15,6 +16,7 @@ from quire.assembly.pipelines import build_phase_policy, build_retry_policy, bui
 from quire.assembly.presence import HomeMember, join_home, lock_request
 from quire.assembly.queue_compute import start_queue_compute
 from quire.assembly.queues import queue_policies
+from quire.assembly.resource_limits import SharedLimits
 from quire.assembly.worker import WORKER_COMMAND
 from quire.blobs.local import LocalBlobs
 from quire.blobs.probe import probe
@@ -22,11 +24,11 @@ from quire.compute.pool.local import LocalCompute
 from quire.compute.router import ComputeRouter
 from quire.engine.dispatcher import Dispatcher
 from quire.engine.loop import EngineLoop
-from quire.engine.membership import Membership
+from quire.engine.membership import WITHOUT_TASKS, Membership
 from quire.engine.outbox import Outbox
 from quire.engine.scheduler import Scheduler
 from quire.model.errors import Misconfigured
-from quire.model.pipelines import AnyPipeline, Pipelines, list_computes, to_pipelines
+from quire.model.pipelines import AnyPipeline, Pipelines, list_computes, may_wait_for_answers, to_pipelines
 from quire.model.signal import Signal
 from quire.model.work import Compute
 from quire.settings import Settings, worker_environment
@@ -118,19 +120,20 @@ class EngineStarter:
     async def start(self, *, schedules: bool = True, workers: int | None = None) -> AsyncIterator[EngineLoop]:
         components, settings, signal = self._components, self._settings, LoopSignal()
         count = settings.worker_count if workers is None else workers
-        compute = self._start_computes(count, signal, schedules=schedules)
         # On one machine a lock shows which processes live; elsewhere only heartbeats do.
         embedded = settings.ledger == "sqlite"
         membership = Membership(
             components.members,
             components.clock,
             name=self._presence.name,
-            kind=self._kind,
+            kind=self._kind if count else WITHOUT_TASKS,
             place=self._presence.place,
             beat_seconds=settings.crew.beat_seconds,
             stale_seconds=settings.crew.stale_seconds,
             **({"is_gone": self._presence.is_gone} if embedded else {}),
         )
+        limits = SharedLimits(settings.resources, lambda: membership.live_count)
+        compute = self._start_computes(count, signal, limits, schedules=schedules)
         loop = EngineLoop(
             batches=components.batches,
             tasks=components.tasks,
@@ -145,7 +148,7 @@ class EngineStarter:
         )
         try:
             await self._listen(loop.wake)
-            async with self._watch_batches():
+            async with self._watch_batches(), self._consume_answers(loop, schedules=schedules):
                 yield loop
         finally:
             if compute is not None:
@@ -157,7 +160,15 @@ class EngineStarter:
         components = self._components
         return watching_batches(components.records, to_pipelines(components.pipelines), self._notice)
 
-    def _start_computes(self, workers: int, signal: LoopSignal, *, schedules: bool) -> Compute | None:
+    def _consume_answers(self, loop: EngineLoop, *, schedules: bool) -> "AbstractAsyncContextManager[None]":
+        """Only where a step may ask somebody outside."""
+        if not schedules or not may_wait_for_answers(to_pipelines(self._components.pipelines)):
+            return nullcontext()
+        return consuming_answers(self._settings, self._components, loop.wake, self._trouble)
+
+    def _start_computes(
+        self, workers: int, signal: LoopSignal, limits: SharedLimits, *, schedules: bool
+    ) -> Compute | None:
         """What the phases run on: local workers, other computes, several behind one router, or nothing."""
         used = list_computes(to_pipelines(self._components.pipelines))
         here = used & {"", "local"}
@@ -180,18 +191,18 @@ class EngineStarter:
 
             clock, scratch = self._components.clock, self._presence.scratch
             computes["ray"] = start_ray_compute(
-                self._settings, self._encode_configuration(), scratch, clock=clock, signal=signal
+                self._settings, self._encode_configuration(), scratch, limits, clock=clock, signal=signal
             )
         if "queue" in used and schedules:
             computes["queue"] = start_queue_compute(
                 self._settings, self._components, self._presence.name, signal
             )
-        local = self._start_local(workers, signal) if workers and here else None
+        local = self._start_local(workers, signal, limits) if workers and here else None
         if not computes:
             return local
         return ComputeRouter(computes | (dict.fromkeys(here, local) if local is not None else {}))
 
-    def _start_local(self, workers: int, signal: LoopSignal) -> LocalCompute:
+    def _start_local(self, workers: int, signal: LoopSignal, limits: SharedLimits) -> LocalCompute:
         compute = LocalCompute(
             command=WORKER_COMMAND,
             environment=worker_environment() | WORKER_ENVIRONMENT,
@@ -201,6 +212,7 @@ class EngineStarter:
             signal=signal,
             memory_mb=self._settings.local.memory_mb or usable_memory_mb(),
             price_per_second=self._settings.local.price_per_second,
+            resources=limits,
         )
         compute.start()
         return compute
@@ -246,6 +258,7 @@ class EngineStarter:
             ids=components.ids,
             policy=build_retry_policy(self._settings),
             shares=build_shares(self._settings),
+            issue_token=TokenIssuer(self._settings),
         )
 
 

@@ -14,6 +14,7 @@ from quire.assembly.queues import open_queues
 from quire.database.sqlite import LISTEN_SECONDS, SqliteDatabase
 from quire.events.port import WebhookStore
 from quire.events.sqlite import SqliteWebhookStore
+from quire.ledger.intake import IntakeStore
 from quire.ledger.port import (
     BatchStore,
     ControlStore,
@@ -47,6 +48,7 @@ class Stores(Struct, frozen=True, kw_only=True):
     files: FileStore
     uploads: UploadStore
     submissions: SubmissionStore
+    intake: IntakeStore
     tasks: TaskStore
     flow: FlowStore
     outbox: OutboxStore
@@ -72,6 +74,7 @@ async def open_stores(settings: Settings, ids: Ids) -> AsyncIterator[Stores]:
                 files=ledger,
                 uploads=ledger,
                 submissions=ledger,
+                intake=ledger,
                 tasks=ledger,
                 flow=ledger,
                 outbox=ledger,

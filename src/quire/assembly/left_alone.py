@@ -89,6 +89,20 @@ async def _watch(records: RecordStore, pipelines: Pipelines, notice: Notice, loo
         await asyncio.sleep(look_seconds)
 
 
+async def find_code_warnings(records: RecordStore, pipelines: Pipelines, name: str) -> list[str]:
+    """For a new batch of this pipeline: whether the code has changed since the last one of its version, so
+    that results of the former code would be used.
+    """
+    here = pipelines[name]
+    for batch in await records.list_batches(BatchFilter(limit=PAGE)):
+        if (batch.pipeline, batch.pipeline_version) == (here.name, here.version):
+            plan = stored_plan(batch)
+            stored = "" if plan is None else plan.code_digest
+            warning = warn_of_other_code(name, here.version, stored, getattr(here, "code_digest", ""))
+            return [] if warning is None else [warning]
+    return []
+
+
 async def find_noticed(settings: Settings, pipelines: Pipelines) -> list[NoticedBatch]:
     """For `quire doctor`: changes nothing, and finds nothing where no database is."""
     address = ledger_address(settings)

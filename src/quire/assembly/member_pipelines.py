@@ -32,6 +32,7 @@ class MemberPipelines(Pipelines):
         """Without `built_in` only those that `find` gives."""
         super().__init__(lambda: _build_built_in(settings) if built_in else (), self._list_plans)
         self._find = find
+        self._model = settings.model
 
     @cached_property
     def found(self) -> Sequence["FoundPipeline"]:
@@ -58,6 +59,7 @@ class MemberPipelines(Pipelines):
                 name=one.plan.name,
                 version=one.plan.version,
                 digest=digest_of(one.plan),
+                model=self._model if one.asks_model else "",
             )
             for one in self.loaded
         )
@@ -72,18 +74,19 @@ def find_own_pipelines(settings: Settings, given: Sequence[str] = ()) -> MemberP
     def find() -> Sequence["FoundPipeline"]:
         from quire.assembly.own_pipelines import find_pipelines, list_sources
 
-        return find_pipelines(list_sources(settings.pipelines, given), BUILT_IN)
+        return find_pipelines(list_sources(settings.pipelines, given), BUILT_IN, model=settings.model)
 
     return MemberPipelines(settings, find)
 
 
 def choose_pipeline(
-    settings: Settings, wanted: str, folder: Path | None = None
+    settings: Settings, wanted: str, folder: Path | None = None, *, to_run: bool = True
 ) -> tuple[str, MemberPipelines]:
     """The one pipeline that a run is for, by name, `NAME@VERSION` or reference; its name with it. Raises
     Reject `unknown_pipeline` for a name that nothing has or a file that does not exist, Misconfigured for a
-    reference that cannot be used.
+    reference that cannot be used. Without `to_run` it is only looked at, and needs no model.
     """
+    model = settings.model if to_run else None
     choice = parse_choice(wanted)
     if choice is not None and choice[0] in BUILT_IN:
         return choice[0], _choose_built_in(settings, choice, wanted)
@@ -93,11 +96,12 @@ def choose_pipeline(
         sources = list_sources((), [wanted], folder=folder, packages=False)
         if (file := sources[0].reference.file) and not Path(file).exists():
             raise Reject(f"there is no file {file}", code="unknown_pipeline")
-        chosen = find_pipelines(sources, BUILT_IN)[0]
+        chosen = find_pipelines(sources, BUILT_IN, model=model)[0]
         if chosen.problem:
             raise Misconfigured(chosen.problem, code="bad_pipelines")
     else:
-        chosen = _choose_by_name(choice, find_pipelines(list_sources(settings.pipelines), BUILT_IN), wanted)
+        found = find_pipelines(list_sources(settings.pipelines), BUILT_IN, model=model)
+        chosen = _choose_by_name(choice, found, wanted)
     return chosen.plan.name, MemberPipelines(settings, lambda: [chosen], built_in=False)
 
 

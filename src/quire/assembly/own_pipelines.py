@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
+from quire.authoring.places import shorten
 from quire.authoring.references import Reference
 from quire.model.errors import Bug, Misconfigured, QuireError
 from quire.model.plan import Plan
@@ -40,6 +41,14 @@ class PipelineSource(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         return self.reference.write()
+
+    @property
+    def shown(self) -> str:
+        """As people see it: the path of a file below the working folder is relative."""
+        reference = self.reference
+        return (
+            structs.replace(reference, file=shorten(reference.file)).write() if reference.file else self.text
+        )
 
 
 class FoundPipeline(Struct, frozen=True, kw_only=True):
@@ -90,12 +99,20 @@ def _read(text: str, folder: Path | None) -> Reference:
 
 
 def find_pipelines(
-    sources: Iterable[PipelineSource], built_in: Collection[str], load: Load | None = None
+    sources: Iterable[PipelineSource],
+    built_in: Collection[str],
+    load: Load | None = None,
+    *,
+    model: str | None = None,
 ) -> list[FoundPipeline]:
-    """Load every reference. Raises nothing for one that cannot be used: its problem is in the answer."""
+    """Load every reference. Raises nothing for one that cannot be used: its problem is in the answer. `model`
+    is the setting of the processes that are to run them; None: nobody runs them here.
+    """
     found: list[FoundPipeline] = []
     for source in sources:
         one = _load(source, built_in, load or _load_reference)
+        if one.is_usable and model is not None:
+            one = structs.replace(one, problem=_find_model_problem(one, model))
         found.append(_compare(one, found) if one.is_usable else one)
     return found
 
@@ -126,7 +143,7 @@ def list_warnings(found: Sequence[FoundPipeline]) -> list[str]:
 
 
 def describe_problem(found: FoundPipeline) -> str:
-    return f"{found.source.text} ({found.source.written_in}): {found.problem}"
+    return f"{found.source.shown} ({found.source.written_in}): {found.problem}"
 
 
 def _precedence(found: FoundPipeline) -> tuple[bool, bool, int]:
@@ -165,6 +182,24 @@ def _find_problems(plan: Plan, built_in: Collection[str]) -> Iterator[str]:
             yield f"the step {name} runs on {compute!r}; choose one of {', '.join(COMPUTES)}"
 
 
+def _find_model_problem(found: FoundPipeline, model: str) -> str:
+    """Steps that ask a model cannot run without one; empty when there is nothing to say."""
+    if found.loaded is None or not found.loaded.asks_model:
+        return ""
+    if not model:
+        return (
+            f"{found.loaded.asks_model}: the step asks a Model, and none is configured; set `model` "
+            "(QUIRE_MODEL) to the function that answers: file.py:function"
+        )
+    from quire.authoring.model_functions import load_model
+
+    try:
+        load_model(model)
+    except QuireError as error:
+        return f"the setting model: {error}"
+    return ""
+
+
 def _compare(found: FoundPipeline, earlier: Sequence[FoundPipeline]) -> FoundPipeline:
     """The same name and version twice in one place is a mistake; a later place is overruled by an earlier."""
     same = [
@@ -175,7 +210,7 @@ def _compare(found: FoundPipeline, earlier: Sequence[FoundPipeline]) -> FoundPip
     if not same:
         return found
     other = same[0].source
-    by = other.reference.write()
+    by = other.shown
     if other.written_in != found.source.written_in or _place_of(other) == _place_of(found.source):
         return structs.replace(found, overruled_by=by)
     problem = (

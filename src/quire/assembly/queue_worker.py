@@ -74,6 +74,7 @@ async def open_queue_worker(
                     signal=signal,
                     memory_mb=memory_mb,
                     price_per_second=settings.local.price_per_second,
+                    resources=settings.resources,
                 )
                 pool.start()
                 worker = QueueWorker(

@@ -26,9 +26,17 @@ _START = "import sys; from quire.assembly.worker import worker_main; worker_main
 
 
 def start_ray_compute(
-    settings: Settings, configuration: bytes, scratch: Path, *, clock: Clock, signal: Signal
+    settings: Settings,
+    configuration: bytes,
+    scratch: Path,
+    resources: Mapping[str, int] | None = None,
+    *,
+    clock: Clock,
+    signal: Signal,
 ) -> RayCompute:
-    """Start it. `scratch` is a folder of this run beside the blobs, when these are in a folder."""
+    """Start it. `scratch` is a folder of this run beside the blobs, when these are in a folder; `resources`
+    are limits.
+    """
     chosen = settings.ray
     compute = RayCompute(
         options=RayOptions(
@@ -44,6 +52,7 @@ def start_ray_compute(
         local_cpus=cores(),
         clock=clock,
         signal=signal,
+        resources=resources,
     )
     compute.start()
     return compute

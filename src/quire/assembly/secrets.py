@@ -22,6 +22,19 @@ def load_signing_secret(settings: Settings) -> bytes:
     return _load_or_create(settings.home / FILE)
 
 
+def load_valid_secrets(settings: Settings) -> tuple[bytes, ...]:
+    """Those whose signatures are accepted: the one that signs, then former ones, so that what was handed out
+    before a change can still be answered.
+    """
+    former = [one.encode() for one in settings.serve.old_secrets.reveal().split()]
+    if any(len(one) < BYTES for one in former):
+        raise Misconfigured(f"serve.old_secrets has one that is shorter than {BYTES} characters")
+    path = settings.home / FILE
+    with suppress(FileNotFoundError):  # it has signed before serve.secret was set
+        former.append(_read(path))
+    return tuple(dict.fromkeys((load_signing_secret(settings), *former)))
+
+
 def _load_or_create(path: Path) -> bytes:
     with suppress(FileNotFoundError):
         return _read(path)

@@ -6,6 +6,7 @@ settings, which worker processes do not have.
 
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -13,14 +14,20 @@ from quire.model.errors import Misconfigured
 from quire.model.plan import digest_of
 from quire.model.step import Step
 
+if TYPE_CHECKING:
+    from quire.authoring.language_model import LanguageModel
+
 
 class WorkerPipeline(Struct, frozen=True, kw_only=True):
-    """Where a worker process loads a pipeline from, and which one it must find there."""
+    """Where a worker process loads a pipeline from, and which one it must find there. `model` refers to the
+    function that answers its steps.
+    """
 
     reference: str
     name: str
     version: int
     digest: str
+    model: str = ""
 
 
 def load_steps(modules: Sequence[str], pipelines: Sequence[WorkerPipeline]) -> dict[str, Step]:
@@ -38,7 +45,7 @@ def load_steps(modules: Sequence[str], pipelines: Sequence[WorkerPipeline]) -> d
 def _load_own(wanted: WorkerPipeline) -> Sequence[Step]:
     from quire.authoring.loading import load_pipeline
 
-    loaded = load_pipeline(wanted.reference)
+    loaded = load_pipeline(wanted.reference, model=_load_model(wanted.model))
     plan = loaded.plan
     if (plan.name, plan.version, digest_of(plan)) != (wanted.name, wanted.version, wanted.digest):
         raise Misconfigured(
@@ -46,3 +53,11 @@ def _load_own(wanted: WorkerPipeline) -> Sequence[Step]:
             f"{wanted.name} version {wanted.version}; stop Quire and start it again"
         )
     return tuple(loaded.steps.values())
+
+
+def _load_model(reference: str) -> "LanguageModel | None":
+    if not reference:
+        return None
+    from quire.authoring.model_functions import load_model
+
+    return load_model(reference)

@@ -32,6 +32,13 @@ class TaskInput:
         """An empty folder for files in the making, removed when the step has ended."""
         return self._input.folder
 
+    @property
+    def task(self) -> str:
+        """The token of this task, for a step that returns `External`: whoever is given it can complete the
+        task, once. Put it into the request; it is valid for this try alone.
+        """
+        return self._input.task
+
     def progress(self, done: int = 0, total: int = 0) -> None:
         """Show people how far the step is, and that it is alive. May be called as often as you like."""
         self._input.meter.progress(done, total)
@@ -99,7 +106,7 @@ class Document(TaskInput, HasValues):
     @property
     def path(self) -> str:
         """Where it lies in the collection, with forward slashes: `1912/letter.txt`"""
-        return self._file.path
+        return to_collection_path(self._file.path)
 
     @property
     def content_type(self) -> str:
@@ -142,7 +149,7 @@ class Subfolder(HasValues):
 
     def __init__(self, path: str, values: GivenValues) -> None:
         super().__init__(values)
-        self._path = path
+        self._path = to_collection_path(path)
 
     @property
     def path(self) -> str:
@@ -167,7 +174,7 @@ class Folder(TaskInput):
         step_input: StepInput,
     ) -> None:
         super().__init__(step_input)
-        self._path = path
+        self._path = to_collection_path(path)
         self._documents = documents
         self._folders = folders
 
@@ -194,6 +201,11 @@ class Folder(TaskInput):
 
     def __repr__(self) -> str:
         return f"Folder({self._path!r})"
+
+
+def to_collection_path(path: str) -> str:
+    """As steps see it: paths of uploads begin with a slash, those of folders on disk do not."""
+    return path.removeprefix("/")
 
 
 def build_document(step_input: StepInput, steps: KnownSteps) -> Document:

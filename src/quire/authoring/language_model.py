@@ -45,8 +45,8 @@ class NoLanguageModel:
 
     async def answer(self, question: ModelQuestion) -> ModelAnswer:  # noqa: ARG002 - asked in vain
         raise Misconfigured(
-            "this step asks a language model, and none is configured; set model.name and the key of its "
-            "provider, or in a test give run_step a model"
+            "this step asks a language model, and none is configured; set `model` to the function that "
+            "answers (file.py:function), or in a test give run_step a model"
         )
 
 

@@ -26,7 +26,7 @@ GROUP = "quire.pipelines"
 
 class LoadedPipeline(Struct, frozen=True, kw_only=True):
     """A pipeline with its code. `reference` loads the same one in another process on this machine: the path
-    of a file in it is absolute.
+    of a file in it is absolute. `asks_model` is the place of the first step that asks a Model.
     """
 
     name: str
@@ -34,6 +34,7 @@ class LoadedPipeline(Struct, frozen=True, kw_only=True):
     plan: Plan
     steps: dict[str, Step]
     reference: str
+    asks_model: str = ""
 
 
 def load_pipeline(
@@ -55,7 +56,12 @@ def load_pipeline(
             "point it to the file of that version"
         )
     return LoadedPipeline(
-        name=plan.name, version=plan.version, plan=plan, steps=pipeline.steps(model), reference=parsed.write()
+        name=plan.name,
+        version=plan.version,
+        plan=plan,
+        steps=pipeline.steps(model),
+        reference=parsed.write(),
+        asks_model=pipeline.asks_model(),
     )
 
 

@@ -12,7 +12,7 @@ from quire.authoring.checks import check_pipeline
 from quire.authoring.code_digest import compute_code_digest
 from quire.authoring.definitions import CheckedStep, StepDefinition
 from quire.authoring.known_steps import KnownSteps
-from quire.authoring.language_model import LanguageModel
+from quire.authoring.language_model import LanguageModel, Model
 from quire.authoring.options import OnFailureName, UnitName, refuse_unknown
 from quire.authoring.places import find_caller, place_of, shorten
 from quire.authoring.plans import build_plan
@@ -176,6 +176,10 @@ class Pipeline:
         checked = self._check()
         known = KnownSteps(tuple(one.describe() for one in checked))
         return {one.registry_name: build_step(one, known, model) for one in checked}
+
+    def asks_model(self) -> str:
+        """Where the first step is written that takes a Model; empty when none does."""
+        return next((one.place for one in self._check() if one.signature.find(Model)), "")
 
     def __repr__(self) -> str:
         return f"Pipeline({self._name!r}, version={self._version})"

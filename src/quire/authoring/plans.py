@@ -63,6 +63,7 @@ def _build_step(step: CheckedStep, branch: str) -> PlanStep:
         at_once=options.at_once,
         resource=options.resource,
         asynchronous=step.signature.is_async,
+        external=step.signature.returns.external or (step.step is not None and step.step.external),
         cached=options.cached,
         cache_by=_fields_of(step),
         renames=tuple(extension.lower() for extension in options.renames),

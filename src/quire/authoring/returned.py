@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from quire.authoring.annotations import allows_none
 from quire.authoring.outputs import Output, Result, to_tags
 from quire.authoring.signals import External
 from quire.authoring.signatures import Returns
-from quire.authoring.values import describe, encode_value
+from quire.authoring.values import describe, encode_value, name_kind
 from quire.model.errors import Reject
 from quire.model.files import Change
 from quire.model.step import NO_OUTPUT, OutputFile, StepOutput
@@ -21,10 +22,18 @@ OUTPUTS_FOLDER = ".outputs"  # inside the scratch folder, apart from what the st
 def build_output(returned: object, returns: Returns, folder: Path, where: str) -> StepOutput:
     """`where` names the step with its file and line. Raises Reject for what it does not say it returns."""
     if returned is None:
+        if not allows_none(returns.annotation):
+            raise _bad(f"{where} returned nothing, but says that it returns {describe(returns.annotation)}")
         return NO_OUTPUT
     if isinstance(returned, StepOutput):
         return returned
     if isinstance(returned, External):
+        if not returns.external:
+            said = describe(returns.annotation)
+            raise _bad(
+                f"{where} returned External, but says that it returns {said}; add External to it, as in "
+                "`-> Notes | External`, so that the task can be given a token"
+            )
         return StepOutput(external=returned.to_request())
     if isinstance(returned, Result):
         return StepOutput(
@@ -48,10 +57,12 @@ def _are_outputs(returned: object, returns: Returns) -> bool:
 
 def _encode(value: object, returns: Returns, where: str) -> Any:
     if value is None:
+        if returns.always and returns.value_type is not Any:
+            raise _bad(f"{where} returned a Result without a value, but says that it gives one")
         return None
     if not returns.gives_value:
         said = describe(returns.annotation)
-        raise _bad(f"{where} returned a {type(value).__name__}, but says that it returns {said}")
+        raise _bad(f"{where} returned {name_kind(value)}, but says that it returns {said}")
     return encode_value(value, returns.value_type, where)
 
 
@@ -59,12 +70,19 @@ def _write_outputs(given: object, folder: Path, where: str) -> tuple[OutputFile,
     """One by one, in order: outputs that a function yields need not be in memory together."""
     outputs = (given,) if isinstance(given, Output) else given
     if not isinstance(outputs, Iterable):
-        raise _bad(f"{where} returned a {type(given).__name__} where outputs belong")
+        raise _bad(f"{where} returned {name_kind(given)} where outputs belong")
     written: list[OutputFile] = []
     used: set[Path] = set()
+    names: set[str] = set()
     for output in outputs:
         if not isinstance(output, Output):
-            raise _bad(f"{where} returned a {type(output).__name__} among its outputs")
+            raise _bad(f"{where} returned {name_kind(output)} among its outputs")
+        if output.name.casefold() in names:
+            raise Reject(
+                f"{where} returned two outputs called {output.name!r}; give each a name of its own",
+                code="name_twice",
+            )
+        names.add(output.name.casefold())
         path = _place(output, folder, len(written), used, where)
         used.add(path)
         written.append(

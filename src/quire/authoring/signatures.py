@@ -48,7 +48,9 @@ class Parameter(Struct, frozen=True):
 
 
 class Returns(Struct, frozen=True):
-    """`always` tells that a value is there whenever the step succeeds."""
+    """`always` tells that a value is there whenever the step succeeds; `external` that it may leave the task
+    to somebody outside, whose answer then is of the same kind.
+    """
 
     annotation: Any = None
     value_type: Any = Any
@@ -56,6 +58,7 @@ class Returns(Struct, frozen=True):
     always: bool = False
     makes_outputs: bool = False
     several: bool = False
+    external: bool = False
 
 
 class Signature(Struct, frozen=True):
@@ -114,7 +117,7 @@ def _read_parameter(found: inspect.Parameter, hints: dict[str, Any]) -> Paramete
 def read_returns(annotation: Any) -> Returns:
     """Raises ValueError for a type that a step cannot return."""
     values: list[Any] = []
-    always, makes_outputs, several = True, False, False
+    always, makes_outputs, several, external = True, False, False, False
     for one in alternatives(annotation):
         if one is Output or _is_several(one):
             makes_outputs, always = True, False
@@ -124,7 +127,9 @@ def read_returns(annotation: Any) -> Returns:
             inner = list(alternatives((get_args(one) or (Any,))[0]))
             always = always and NoneType not in inner
             values += [kind for kind in inner if kind is not NoneType]
-        elif one is NoneType or one is External:
+        elif one is External:
+            external = True
+        elif one is NoneType:
             always = False
         elif one is StepOutput:
             makes_outputs, always = True, False
@@ -137,6 +142,7 @@ def read_returns(annotation: Any) -> Returns:
         always=bool(values) and always,
         makes_outputs=makes_outputs,
         several=several,
+        external=external,
     )
 
 

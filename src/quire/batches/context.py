@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from quire.blobs.port import Blobs
+from quire.ledger.intake import IntakeStore
 from quire.ledger.port import BatchStore, ControlStore, OutboxStore, RecordStore, UploadStore
 from quire.model.batch import Budget
 from quire.model.clock import Clock
@@ -40,6 +41,7 @@ class BatchContext(Struct, frozen=True, kw_only=True):
 
     batches: BatchStore
     uploads: UploadStore
+    intake: IntakeStore
     records: RecordStore
     control: ControlStore
     blobs: Blobs

@@ -26,17 +26,19 @@ from quire.batches.lines import (
     PhaseProgress,
     PlannedPhase,
     ProducedFileLine,
+    build_step_lines,
     describe_state,
     find_current_counts,
     sum_costs,
 )
+from quire.ledger.flow_values import PHASE_SHIFT
 from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileVersion, InputRecord
 from quire.model.batch import Batch, Budget, FileOutcome, PhaseCounts
 from quire.model.clock import timestamp
 from quire.model.cost import MICROS
 from quire.model.errors import Missing
 from quire.model.ids import task_id
-from quire.model.pipelines import stored_plan
+from quire.model.pipelines import name_step, stored_plan
 from quire.model.plan import PlanPhase
 from quire.model.tiers import tier_name
 
@@ -121,7 +123,7 @@ async def get_file_history(context: BatchContext, batch_id: str, path: str) -> I
     return InputHistory(
         file=build_file_line(found[0]),
         files=[_build_produced_line(one, names) for one in made],
-        attempts=[_build_attempt_line(one) for one in attempts],
+        attempts=[_build_attempt_line(one, name_step(batch, one.phase, one.branch)) for one in attempts],
     )
 
 
@@ -189,8 +191,9 @@ def _build_failed_lines(
             phase=task.phase,
             path=task.path,
             error_class=task.error_class,
+            step=name_step(batch, task.phase, task.branch),
         )
-        for task in failed
+        for task in sorted(failed, key=lambda task: (task.task_no >> PHASE_SHIFT, task.path, task.branch))
     ]
 
 
@@ -242,6 +245,7 @@ def build_file_line(record: InputRecord) -> FileLine:
         outputs=[file.path for _, file in record.made],
         attempts=record.attempts,
         size=record.size,
+        steps=build_step_lines(record),
     )
 
 
@@ -259,9 +263,10 @@ def _build_produced_line(file: FileVersion, names: dict[int, str]) -> ProducedFi
     )
 
 
-def _build_attempt_line(attempt: AttemptRecord) -> AttemptLine:
+def _build_attempt_line(attempt: AttemptRecord, step: str) -> AttemptLine:
     return AttemptLine(
         phase=attempt.phase,
+        step=step,
         round=attempt.round,
         task_no=attempt.task_no,
         attempt=attempt.attempt,

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
+from quire.ledger.port import InputRecord
 from quire.model.batch import AT_WORK, Batch, FileOutcome, Hold, PhaseCounts, Spending, Stage, TaskState
 from quire.model.cost import MICROS
 from quire.model.ids import BatchId
@@ -36,6 +37,7 @@ class FailedTaskLine(Struct, frozen=True, kw_only=True):
     phase: str
     path: str
     error_class: str
+    step: str  # the step of the phase that failed, such as `asset.blurb`
 
 
 class HoldLine(Struct, frozen=True, kw_only=True):
@@ -126,8 +128,20 @@ class BatchLine(Struct, frozen=True, kw_only=True):
     completed_at: str | None
 
 
+class StepLine(Struct, frozen=True, kw_only=True):
+    """How the tasks of a step on one input, and on what was made of it, have ended. Class and reason are
+    those of the first failure.
+    """
+
+    step: str
+    done: int
+    failed: int
+    error_class: str | None
+    reason: str | None
+
+
 class FileLine(Struct, frozen=True, kw_only=True):
-    """One input file with its outcome, as in the report of a run."""
+    """One input file with its outcome, as in the report of a run. `steps` are those of a failed one."""
 
     path: str
     status: FileOutcome
@@ -136,6 +150,7 @@ class FileLine(Struct, frozen=True, kw_only=True):
     outputs: list[str]
     attempts: int
     size: int
+    steps: list[StepLine]
 
 
 class ProducedFileLine(Struct, frozen=True, kw_only=True):
@@ -156,6 +171,7 @@ class AttemptLine(Struct, frozen=True, kw_only=True):
     """One attempt; `outcome` is empty while it runs. `task_state` is the present state of its task."""
 
     phase: str
+    step: str
     round: int
     task_no: int
     attempt: int
@@ -184,6 +200,27 @@ class BatchEvent(Struct, frozen=True, kw_only=True):
     data: dict[str, Any]
 
 
+def build_step_lines(record: InputRecord) -> list[StepLine]:
+    return [
+        StepLine(
+            step=one.step,
+            done=one.done,
+            failed=one.failed,
+            error_class=one.error_class or None,
+            reason=one.reason or None,
+        )
+        for one in record.steps
+    ]
+
+
+def list_failures(record: InputRecord) -> list[tuple[str, str]]:
+    """Error class and reason of each step that failed, for people; of the file itself when none did."""
+    failed = [one for one in record.steps if one.failed]
+    if len(failed) < 2:
+        return [(record.error_class, record.reason)]
+    return [(one.error_class, f"{one.step}: {one.reason}") for one in failed]
+
+
 def sum_costs(spent: Sequence[Spending]) -> CostLine:
     """The costs of several phases added up."""
     return CostLine(
@@ -200,6 +237,7 @@ _BEFORE = {
     Stage.OPEN: "receiving files",
     Stage.QUEUED: "waiting to start",
     Stage.FILLING: "reading the file list",
+    Stage.ENDING: "ending",
 }
 _DOING = {
     Stage.GATHERING: "grouping files for",

@@ -16,7 +16,8 @@ import msgspec
 
 from quire import __version__
 from quire.batches.context import BatchContext
-from quire.batches.export import fit_path
+from quire.batches.lines import build_step_lines
+from quire.batches.placing import fit_path
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch
 from quire.model.errors import Bug, Reject
@@ -110,6 +111,7 @@ class _Package:
             "error_class": record.error_class or None,
             "outputs": [fit_path(file.path) for _, file in record.made],
             "size": record.size,
+            "steps": build_step_lines(record),
         }
         self._lines.write(_encoder.encode(line) + b"\n")
 

@@ -6,6 +6,7 @@ and the page allows no script and nothing from elsewhere.
 """
 
 import os
+import shutil
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -15,13 +16,14 @@ from urllib.parse import quote
 
 import msgspec
 
-from quire.batches.lines import sum_costs
+from quire.batches.lines import build_step_lines, list_failures, sum_costs
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch, FileOutcome, PhaseCounts
 from quire.model.clock import timestamp
 
 REPORT_NAME = "report.json"
 PAGE_NAME = "index.html"
+KEPT_REPORTS = "reports"  # the folder for reports of several batches
 # A browser does not cope with a hundred thousand pictures; report.json has everything.
 MAX_CARDS = 2000
 _encoder = msgspec.json.Encoder()
@@ -75,6 +77,7 @@ class ReportWriter:
             "outputs": outputs,
             "attempts": record.attempts,
             "size": record.size,
+            "steps": build_step_lines(record),
         }
         self._out.write(self._separator + _encoder.encode(value))
         self._separator = b",\n    "
@@ -108,6 +111,15 @@ class ReportWriter:
             part.flush()
             os.fsync(part.fileno())
         self._part.replace(self.path)
+
+
+def keep_report(out: Path, batch_id: str) -> None:
+    """A copy of the report by the name of its batch."""
+    folder = out / KEPT_REPORTS
+    folder.mkdir(exist_ok=True)
+    part = folder / f".{batch_id}.json.part"
+    shutil.copyfile(out / REPORT_NAME, part)
+    part.replace(folder / f"{batch_id}.json")
 
 
 class ResultsPage:
@@ -163,7 +175,9 @@ def _build_card(record: InputRecord, outputs: Sequence[str]) -> str:
     # A picture without a thumb is no larger than one.
     shown = next((outputs[roles.index(role)] for role in ("thumb", "jpeg") if role in roles), None)
     picture = f'<img loading="lazy" alt="" src="{_quote_link(shown)}">' if shown else ""
-    reason = f'<p class="reason">{escape(record.reason)}</p>' if record.reason else ""
+    reason = "".join(f'<p class="reason">{escape(text)}</p>' for _, text in list_failures(record) if text)
+    good = ", ".join(one.step for one in record.steps if not one.failed)
+    done = f"<p>done: {escape(good)}</p>" if good else ""
     links = "".join(f'<li><a href="{_quote_link(path)}">{escape(path)}</a></li>' for path in outputs)
     results = (
         f"<details><summary>{pluralize(len(outputs), 'result')}</summary><ul>{links}</ul></details>"
@@ -174,7 +188,7 @@ def _build_card(record: InputRecord, outputs: Sequence[str]) -> str:
     label = f"{state} ({record.error_class})" if record.outcome is FileOutcome.FAILED else state
     return (
         f'<article class="{state}"><h2>{escape(record.path)}</h2><span class="state">{escape(label)}</span>'
-        f"{picture}{reason}{results}</article>"
+        f"{picture}{reason}{done}{results}</article>"
     )
 
 

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from quire.batches.context import BatchContext
 from quire.blobs import keys
 from quire.blobs.port import Blobs, Condition
+from quire.ledger.intake import IntakeStore
 from quire.ledger.port import BatchDraft, OutboxMessage, Upload, UploadStore
 from quire.ledger.submissions import TAKEN
 from quire.model.batch import Batch
@@ -142,6 +143,37 @@ async def close_batch(
         refused=states["failed"],
         passed_over=states["skipped"],
         revision=revision,
+    )
+
+
+async def close_intake(
+    batch: Batch, *, uploads: UploadStore, intake: IntakeStore, blobs: Blobs, clock: Clock
+) -> Batch:
+    """Write the manifest of a batch that flows already, then close its intake. Raises Stale when it was
+    closed before, or has ended.
+    """
+    key = keys.manifest(batch.id)
+    writer = ManifestWriter(batch.id)
+    states: Counter[str] = Counter()
+    await write_manifest(blobs, key, stream_manifest(writer, _list_uploads(uploads, batch.no), states))
+    now = clock.now()
+    message = encode_start_message(
+        SenderDetails(),
+        batch_id=batch.id,
+        manifest_key=key,
+        total_files=writer.total_files,
+        total_bytes=writer.total_bytes,
+        opened_at=batch.created_at,
+        now=now,
+    )
+    return await intake.close_intake(
+        batch.no,
+        manifest_key=key,
+        total_files=writer.total_files,
+        message=message,
+        refused=states["failed"],
+        passed_over=states["skipped"],
+        now=now,
     )
 
 

@@ -5,8 +5,8 @@ A file that changes or vanishes while it is read is refused with that reason.
 """
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from quire.blobs import content
 from quire.blobs.port import Blobs
@@ -41,8 +41,8 @@ async def upload_files(
     False when it was stopped before the end; files recorded by then are not read again. Neither is a file
     that has not changed since an `earlier` batch.
     """
-    reader = _Reader(blobs, await _load_trusted(uploads, earlier))
-    recorded = await _load_uploads(uploads, batch_no)
+    reader = FileReader(blobs, await load_trusted(uploads, earlier))
+    recorded = await load_uploads(uploads, batch_no)
     await uploads.forget_uploads(batch_no, recorded.keys() - {one.path for one in found})
     fresh = [one for one in found if not _is_uploaded(recorded.get(one.path), one)]
     progress(len(found) - len(fresh))
@@ -50,19 +50,24 @@ async def upload_files(
         if stop.is_set():
             return False
         limit = asyncio.Semaphore(CONCURRENT_FILES)
-        records = await asyncio.gather(*(reader.read(one, limit) for one in group))
+        records = await asyncio.gather(*(_read_within(limit, reader, one) for one in group))
         await uploads.record_uploads(batch_no, records)
         progress(len(records))
     return True
 
 
+async def _read_within(limit: asyncio.Semaphore, reader: "FileReader", found: ScannedFile) -> Upload:
+    async with limit:
+        return await reader.read(found)
+
+
 async def is_unchanged(batch_no: int, found: Sequence[ScannedFile], *, uploads: UploadStore) -> bool:
     """Whether the folder holds the same files as when they were uploaded into this batch."""
-    recorded = await _load_uploads(uploads, batch_no)
-    return len(recorded) == len(found) and all(_is_same(recorded.get(one.path), one) for one in found)
+    recorded = await load_uploads(uploads, batch_no)
+    return len(recorded) == len(found) and all(is_same(recorded.get(one.path), one) for one in found)
 
 
-async def _load_uploads(uploads: UploadStore, batch_no: int) -> dict[str, Upload]:
+async def load_uploads(uploads: UploadStore, batch_no: int) -> dict[str, Upload]:
     recorded: dict[str, Upload] = {}
     after = ""
     while page := await uploads.list_uploads(batch_no, after=after, limit=5000):
@@ -71,7 +76,7 @@ async def _load_uploads(uploads: UploadStore, batch_no: int) -> dict[str, Upload
     return recorded
 
 
-def _is_same(upload: Upload | None, found: ScannedFile) -> bool:
+def is_same(upload: Upload | None, found: ScannedFile) -> bool:
     if upload is None:
         return False
     if found.state != "found":
@@ -81,7 +86,7 @@ def _is_same(upload: Upload | None, found: ScannedFile) -> bool:
 
 def _is_uploaded(upload: Upload | None, found: ScannedFile) -> bool:
     """Whether a file need not be read again. A file that could not be read is tried again."""
-    return _is_same(upload, found) and (found.state != "found" or upload is None or upload.state == "taken")
+    return is_same(upload, found) and (found.state != "found" or upload is None or upload.state == "taken")
 
 
 def _group_files(found: Sequence[ScannedFile]) -> Iterator[Sequence[ScannedFile]]:
@@ -98,14 +103,14 @@ def _group_files(found: Sequence[ScannedFile]) -> Iterator[Sequence[ScannedFile]
         yield group
 
 
-async def _load_trusted(uploads: UploadStore, earlier: Batch | None) -> dict[str, Upload]:
+async def load_trusted(uploads: UploadStore, earlier: Batch | None) -> dict[str, Upload]:
     """Uploads of an earlier batch whose files had not been written to shortly before it: a file written
     within the same tick of the clock would look unchanged.
     """
     if earlier is None:
         return {}
     settled = (earlier.created_at - SETTLED_SECONDS) * 1e9
-    recorded = await _load_uploads(uploads, earlier.no)
+    recorded = await load_uploads(uploads, earlier.no)
     return {
         path: upload
         for path, upload in recorded.items()
@@ -113,22 +118,31 @@ async def _load_trusted(uploads: UploadStore, earlier: Batch | None) -> dict[str
     }
 
 
-class _Reader:
+class FileReader:
+    """Stores files of a folder. Those that have not changed since an earlier batch are not read again."""
+
     def __init__(self, blobs: Blobs, trusted: dict[str, Upload]) -> None:
         self._blobs = blobs
         self._trusted = trusted
 
-    async def read(self, found: ScannedFile, limit: asyncio.Semaphore) -> Upload:
+    async def read(self, found: ScannedFile) -> Upload:
         if found.state != "found":
-            return _record_refusal(found, found.state, found.error_class, found.reason)
-        async with limit:
-            known = self._trusted.get(found.path)
-            if known is not None and known.stamp == found.stamp and await self._is_stored(known):
-                return known
-            try:
-                return await _store_file(found, self._blobs)
-            except (QuireError, OSError) as error:
-                return _record_refusal(found, "failed", *_explain_failure(error))
+            return refuse(found)
+        known = self._trusted.get(found.path)
+        if known is not None and known.stamp == found.stamp and await self._is_stored(known):
+            return known
+        try:
+            return (await _store_files([found], self._blobs))[0]
+        except (QuireError, OSError) as error:
+            return _record_refusal(found, "failed", *_explain_failure(error))
+
+    async def read_several(self, found: Sequence[ScannedFile]) -> list[Upload]:
+        """Small files together: a hop for each would cost as much as reading it."""
+        if len(found) > 1 and not any(one.path in self._trusted for one in found):
+            # What is wrong with one of them is found out when they are read one by one.
+            with suppress(QuireError, OSError):
+                return await _store_files(found, self._blobs)
+        return [await self.read(one) for one in found]
 
     async def _is_stored(self, known: Upload) -> bool:
         try:
@@ -154,11 +168,15 @@ def _explain_failure(error: QuireError | OSError) -> tuple[str, str]:
             return error.code, str(error)
 
 
-async def _store_file(found: ScannedFile, blobs: Blobs) -> Upload:
-    head = await asyncio.to_thread(_read_head, found)
-    stored = await content.put_file(blobs, found.source)
-    status = await asyncio.to_thread(os.stat, found.source)
-    if stamp(status) != found.stamp or stored.size != found.size:
+async def _store_files(found: Sequence[ScannedFile], blobs: Blobs) -> list[Upload]:
+    heads = await asyncio.to_thread(_read_heads, found)
+    stored = await content.put_files(blobs, [one.source for one in found])
+    stamps = await asyncio.to_thread(_read_stamps, found)
+    return [_build_upload(*one) for one in zip(found, heads, stored, stamps, strict=True)]
+
+
+def _build_upload(found: ScannedFile, head: bytes, stored: content.Content, stamp_now: str) -> Upload:
+    if stamp_now != found.stamp or stored.size != found.size:
         return _record_refusal(found, "failed", *_CHANGED)
     return Upload(
         path=found.path,
@@ -171,9 +189,21 @@ async def _store_file(found: ScannedFile, blobs: Blobs) -> Upload:
     )
 
 
-def _read_head(found: ScannedFile) -> bytes:
-    with found.source.open("rb") as file:
-        return file.read(HEAD_BYTES)
+def _read_heads(found: Sequence[ScannedFile]) -> list[bytes]:
+    heads = []
+    for one in found:
+        with one.source.open("rb") as file:
+            heads.append(file.read(HEAD_BYTES))
+    return heads
+
+
+def _read_stamps(found: Sequence[ScannedFile]) -> list[str]:
+    return [stamp(one.source.stat()) for one in found]
+
+
+def refuse(found: ScannedFile) -> Upload:
+    """The record of a file that a scan did not accept."""
+    return _record_refusal(found, found.state, found.error_class, found.reason)
 
 
 def _record_refusal(found: ScannedFile, state: str, error_class: str, reason: str) -> Upload:

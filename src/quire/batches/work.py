@@ -7,7 +7,7 @@ from msgspec import Struct
 from quire.batches.context import RunContext
 from quire.engine.loop import EngineLoop
 from quire.ledger.port import BatchFilter
-from quire.model.batch import Stage
+from quire.model.batch import Batch, Stage
 from quire.model.pipelines import to_pipelines
 
 GRACE_SECONDS = 10.0
@@ -48,13 +48,22 @@ async def _is_idle(context: RunContext) -> bool:
     while page := await context.records.list_batches(BatchFilter(ended=False, before=before, limit=PAGE)):
         before = page[-1].no
         if any(
-            batch.hold is None
-            and batch.position.stage is not Stage.OPEN
-            and pipelines.why_left_alone(batch) is None
+            batch.hold is None and not _takes_files(batch) and pipelines.why_left_alone(batch) is None
             for batch in page
         ):
             return False
     return True
+
+
+def _takes_files(batch: Batch) -> bool:
+    """Whether it waits for files that somebody else brings, and for nothing else."""
+    flow = batch.flow
+    return batch.position.stage is Stage.OPEN or (
+        batch.position.stage is Stage.FLOWING
+        and batch.manifest_key is None
+        and flow is not None
+        and not flow.open_tasks
+    )
 
 
 async def stop_on_event(stop: asyncio.Event, loop: EngineLoop) -> None:

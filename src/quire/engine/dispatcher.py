@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from quire.blobs.port import Blobs
 from quire.engine import cache, moves
 from quire.engine.claims import RunningClaim, RunningClaims, Work, cache_key
-from quire.engine.flow_claims import FlowClaims
+from quire.engine.deadlines import Deadlines
+from quire.engine.flow_claims import FlowClaims, IssueToken
 from quire.engine.flow_settler import FlowSettler
 from quire.engine.retry import RetryPolicy
+from quire.engine.rooms import PhaseRooms, list_coroutine_calls
 from quire.engine.scheduler import known_pipelines
 from quire.engine.settlement import decide_settlement, phase_retry_policy
 from quire.engine.sharing import ShareCandidate, Shares
@@ -23,7 +25,7 @@ from quire.model.errors import Reject, Retry, Unavailable
 from quire.model.ids import Ids
 from quire.model.pipeline import Phase, Unit
 from quire.model.pipelines import AnyPipeline, list_computes, old_form, to_pipelines
-from quire.model.work import Compute, Order, Outcome, Report, StepResult
+from quire.model.work import Compute, Order, Outcome, Report, StepCall, StepResult
 
 CANDIDATES_AT_ONCE = 200
 FREE_AT_ONCE = 2000
@@ -45,6 +47,7 @@ class Dispatcher:
         ids: Ids,
         policy: RetryPolicy,
         shares: Shares,
+        issue_token: IssueToken | None = None,
     ) -> None:
         self._batches = batches
         self._tasks = tasks
@@ -53,8 +56,10 @@ class Dispatcher:
         self._flow = flow
         self._pipelines = to_pipelines(pipelines)
         self._computes = sorted(list_computes(self._pipelines)) or [""]
+        self._coroutine_calls = list(list_coroutine_calls(self._pipelines))
         self._settler = FlowSettler(flow)
-        self._flow_claims = FlowClaims(flow, tasks, self._pipelines, clock, policy, shares)
+        self._flow_claims = FlowClaims(flow, tasks, self._pipelines, clock, policy, shares, issue_token)
+        self._deadlines = Deadlines(flow, self._settler, clock, ids, policy)
         self._clock = clock
         self._ids = ids
         self._policy = policy
@@ -92,7 +97,7 @@ class Dispatcher:
         for report in reports:
             self._decide(report)
         settled_count = await self._settle()
-        await self._check_batches()
+        await self._check_batches(only)
         handed = await self._start_tasks(member, only) if claiming else 0
         return bool(reports or settled_count or handed)
 
@@ -178,15 +183,16 @@ class Dispatcher:
         for batch_no, attempts in flowing.items():
             await self._flow.release_flow_claims(batch_no, attempts)
 
-    async def _check_batches(self) -> None:
-        """Now and then: revoke tasks of batches that no longer work, and look for tasks made by other
-        processes.
+    async def _check_batches(self, only: Only) -> None:
+        """Now and then: revoke tasks of batches that no longer work, look for tasks made by other processes,
+        and end the wait for answers that did not come.
         """
         moment = self._clock.monotonic()
         if moment - self._looked_at < LOOK_SECONDS:
             return
         self._looked_at = moment
         self._may_have_tasks = True
+        await self._deadlines.settle_overdue(only)
         batches = self._out.batches()
         if not batches:
             return
@@ -210,31 +216,38 @@ class Dispatcher:
 
     async def _claim_new(self, member: int, only: Only) -> int:
         self.asked_for_tasks = self._may_have_tasks
-        rooms = {name: self._room(name) for name in self._computes} if self._may_have_tasks else {}
-        if not any(rooms.values()):
+        if not self._may_have_tasks:
             return 0
-        claimed = await self._claim_flowing(member, rooms, only)
-        for batch, phase, wanted in await self._offers(rooms, only):
-            claimed += await self._claim(batch, phase, member, wanted)
-        self._may_have_tasks = claimed >= max(rooms.values())
+        rooms = {name: self._room(name) for name in self._computes}
+        if not any(rooms.values()) and not any(
+            self._room(call.compute, call) for call in self._coroutine_calls
+        ):
+            return 0
+        claimed, is_limited = await self._claim_flowing(member, rooms, only)
+        if any(rooms.values()):
+            for batch, phase, wanted in await self._offers(rooms, only):
+                claimed += await self._claim(batch, phase, member, wanted)
+        self._may_have_tasks = is_limited or claimed >= max(rooms.values())
         return claimed
 
-    async def _claim_flowing(self, member: int, rooms: dict[str, int], only: Only) -> int:
-        """Start tasks of batches that flow; what they take leaves less room for the others."""
+    async def _claim_flowing(self, member: int, rooms: dict[str, int], only: Only) -> tuple[int, bool]:
+        """Start tasks of batches that flow; what they take leaves less room for the others. How many, and
+        whether there may be more than there was room for.
+        """
         known = known_pipelines(self._pipelines, only)
-        claimed = await self._flow_claims.claim(member, rooms, only, known)
+        claimed = await self._flow_claims.claim(member, PhaseRooms(dict(rooms), self._room), only, known)
         for settlement, claim in claimed.settled:
             self._keep(settlement, claim)
         for work, keyed in claimed.work:
             await self._dispatch(work, keyed)
-            left = rooms.get(work.call.compute, 0) - len(keyed)
-            rooms[work.call.compute] = max(0, left)
+            if not work.call.asynchronous:
+                rooms[work.call.compute] = max(0, rooms.get(work.call.compute, 0) - len(keyed))
         if claimed.settled:
             await self._settle()
-        return claimed.count
+        return claimed.count, bool(claimed.limited)
 
-    def _room(self, compute: str) -> int:
-        return max(0, self._compute.capacity(compute) - self._out.waiting_count, self._extra_claims)
+    def _room(self, compute: str, call: StepCall | None = None) -> int:
+        return max(0, self._compute.capacity(compute, call) - self._out.waiting_count, self._extra_claims)
 
     async def _offers(self, rooms: Mapping[str, int], only: Only) -> list[tuple[Batch, Phase, int]]:
         """How much of the room of each compute goes to which batch."""

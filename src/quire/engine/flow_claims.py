@@ -1,11 +1,12 @@
 """Claims tasks of batches that flow: the highest phase with something to do first, so that documents finish,
 caches stay warm and space is freed.
 
-Room and pace are those of a phase, and a claim is of one phase. Each claim leaves with the values and results
-that its step takes; a task that lacks a value it needs is settled as failed without running.
+Room (`rooms`) and pace are those of a phase, and a claim is of one phase. Each claim leaves with the values
+and results that its step takes; a task that lacks a value it needs is settled as failed without running.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable
 
 from msgspec import Struct, structs
 
@@ -13,6 +14,7 @@ from quire.engine import cache
 from quire.engine.claims import Work
 from quire.engine.flow import select_values
 from quire.engine.retry import RetryPolicy
+from quire.engine.rooms import PhaseRooms, RoomGroup, find_group
 from quire.engine.settlement import decide_settlement, phase_retry_policy
 from quire.engine.sharing import ShareCandidate, Shares
 from quire.ledger.flow_values import FlowOffer
@@ -20,20 +22,24 @@ from quire.ledger.port import Claim, FlowStore, Known, Only, Settlement, TaskSto
 from quire.model.clock import Clock
 from quire.model.pipelines import Pipelines, as_plan
 from quire.model.plan import Plan, PlanPhase, PlanStep
+from quire.model.task_tokens import TokenAddress
 from quire.model.work import Outcome, Report
 
 CANDIDATES_AT_ONCE = 200
-OVERDUE_AT_ONCE = 500
 _MANY = 1 << 20
 
+IssueToken = Callable[[TokenAddress], str]
 Keyed = list[tuple[Claim, str | None]]  # claims with their keys in the step cache
 
 
 class Claimed(Struct, frozen=True):
-    """What a round of claiming has brought: work to hand out, and tasks that are settled without running."""
+    """What a round of claiming has brought: work to hand out, and tasks that are settled without running.
+    `limited` holds the phases, by batch, of which there may be more tasks than there was room for.
+    """
 
     work: list[tuple[Work, Keyed]]
     settled: list[tuple[Settlement, Claim]]
+    limited: set[tuple[int, int]]
 
     @property
     def count(self) -> int:
@@ -49,7 +55,10 @@ class FlowClaims:
         clock: Clock,
         policy: RetryPolicy,
         shares: Shares,
+        issue_token: IssueToken | None = None,
     ) -> None:
+        """`issue_token` is for steps that leave tasks to somebody outside."""
+        self._issue_token = issue_token
         self._flow = flow
         self._tasks = tasks
         self._pipelines = pipelines
@@ -57,12 +66,13 @@ class FlowClaims:
         self._policy = policy
         self._shares = shares
 
-    async def claim(self, member: int, rooms: Mapping[str, int], only: Only, known: Known) -> Claimed:
-        """Claim as many tasks as there is room for on each compute."""
+    async def claim(self, member: int, rooms: PhaseRooms, only: Only, known: Known) -> Claimed:
+        """Claim as many tasks as there is room for."""
         now = self._clock.now()
-        claimed = Claimed([], [])
+        claimed = Claimed([], [], set())
         batches: dict[int, tuple[WorkableBatch, Plan]] = {}
-        candidates: dict[str, list[ShareCandidate]] = {name: [] for name in rooms}
+        candidates: dict[RoomGroup, list[ShareCandidate]] = {}
+        group_rooms: dict[RoomGroup, int] = {}
         for one in await self._flow.list_flowing(
             limit=CANDIDATES_AT_ONCE,
             now=now,
@@ -73,44 +83,69 @@ class FlowClaims:
             batch = one.batch
             plan = as_plan(self._pipelines.of(batch))
             batches[batch.no] = (one, plan)
-            for name, room in rooms.items():
-                most = sum(
-                    _available(plan, offer) for offer in one.offers if _compute_of(plan, offer.phase) == name
-                )
-                if room and most:
-                    candidates[name].append(
-                        ShareCandidate(batch.no, batch.tier, batch.tenant, one.served_at, min(most, room))
+            most: Counter[RoomGroup] = Counter()
+            for offer in one.offers:
+                phase = plan.phases[offer.phase - 1]
+                group = find_group(phase)
+                most[group] += min(_available(plan, offer), rooms.of_phase(phase))
+                group_rooms[group] = rooms.of_group(group, phase)
+                if not rooms.of_phase(phase):
+                    claimed.limited.add((batch.no, offer.phase))
+            for group, count in most.items():
+                if wanted := min(count, group_rooms[group]):
+                    candidates.setdefault(group, []).append(
+                        ShareCandidate(batch.no, batch.tier, batch.tenant, one.served_at, wanted)
                     )
             if not one.offers:
-                claimed.settled.extend(await self._give_up_overdue(batch.no, plan, now))
-        for name, some in candidates.items():
-            for batch_no, wanted in self._shares.split(some, rooms[name], now) if some else ():
+                await self._flow.reset_alarm(batch.no)  # what it was set for is over, or waits for an answer
+        for group, some in candidates.items():
+            for batch_no, wanted in self._shares.split(some, group_rooms[group], now):
                 one, plan = batches[batch_no]
-                await self._claim_batch(one, plan, member, name, wanted, claimed)
+                await self._claim_batch(one, plan, member, group, wanted, rooms, claimed)
         return claimed
 
     async def _claim_batch(
-        self, one: WorkableBatch, plan: Plan, member: int, compute: str, wanted: int, claimed: Claimed
+        self,
+        one: WorkableBatch,
+        plan: Plan,
+        member: int,
+        group: RoomGroup,
+        wanted: int,
+        rooms: PhaseRooms,
+        claimed: Claimed,
     ) -> None:
         batch, now = one.batch, self._clock.now()
         taken = 0
         for offer in one.offers:
-            if _compute_of(plan, offer.phase) != compute or taken >= wanted:
-                continue
             phase = plan.phases[offer.phase - 1]
+            limit = min(wanted - taken, phase.pace.at_once or wanted, rooms.of_phase(phase))
+            if find_group(phase) != group or limit <= 0:
+                continue
             claims = await self._flow.claim_phase(
                 batch.no,
                 offer.phase,
                 member=member,
-                limit=min(wanted - taken, phase.pace.at_once or wanted),
+                limit=limit,
                 now=now,
                 pace_seconds=phase.pace.between_seconds,
             )
             taken += len(claims)
+            if len(claims) == limit:
+                claimed.limited.add((batch.no, offer.phase))
             if phase.waits:
                 claims = await self._add_child_results(batch.no, claims)
+            if any(step.external for step in phase.steps):
+                claims = [self._add_token(batch.id, phase, claim) for claim in claims]
             self._sort(phase, claims, claimed)
         self._shares.record_use(batch.tenant, taken, now)
+
+    def _add_token(self, batch_id: str, phase: PlanPhase, claim: Claim) -> Claim:
+        """By it somebody outside may complete the task."""
+        order = claim.order
+        if claim.place is None or self._issue_token is None or not phase.steps[claim.place.branch].external:
+            return claim
+        token = self._issue_token(TokenAddress(batch_id, order.task_no, order.attempt))
+        return structs.replace(claim, order=structs.replace(order, task=token))
 
     def _sort(self, phase: PlanPhase, claims: list[Claim], claimed: Claimed) -> None:
         """By step, with the values that each takes."""
@@ -137,18 +172,6 @@ class FlowClaims:
             f"{step.name} needs the value of {missing}, and there is none: that step failed or took no part"
         )
         return self._settle(claim, Outcome.REJECTED, "input_missing", words, RetryPolicy())
-
-    async def _give_up_overdue(self, batch_no: int, plan: Plan, now: float) -> list[tuple[Settlement, Claim]]:
-        """Tasks whose answer from outside did not come in time."""
-        settled = []
-        for claim in await self._flow.list_overdue(batch_no, now=now, limit=OVERDUE_AT_ONCE):
-            if claim.place is not None:
-                step = plan.phases[claim.place.phase - 1].steps[claim.place.branch]
-                words = f"nobody has answered the request of {step.name} in time"
-                policy = phase_retry_policy(step, self._policy)
-                settled.append((self._settle(claim, Outcome.TIMED_OUT, "no_answer", words, policy), claim))
-        await self._flow.reset_alarm(batch_no)
-        return settled
 
     def _settle(
         self, claim: Claim, outcome: Outcome, error_class: str, error: str, policy: RetryPolicy
@@ -179,10 +202,6 @@ def _give_values(step: PlanStep, claim: Claim) -> tuple[Claim, str | None]:
         return claim, None
     values, missing = select_values(step, claim.place.given)
     return structs.replace(claim, order=structs.replace(claim.order, values=values)), missing
-
-
-def _compute_of(plan: Plan, phase: int) -> str:
-    return plan.phases[phase - 1].steps[0].compute
 
 
 def _available(plan: Plan, offer: FlowOffer) -> int:

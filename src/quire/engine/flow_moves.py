@@ -57,6 +57,8 @@ class FlowMoves:
             return await self._gather(batch, plan, flow), True
         if await self._resolve_joins(batch, plan):
             return batch, True
+        if flow.sources and batch.manifest_key is None:
+            return batch, False  # the process that runs the folder brings its files
         if flow.sources:
             return await self._admit(batch, plan, flow), True
         if flow.waits_at is not None:

@@ -14,6 +14,7 @@ from quire.engine.names import Listed
 from quire.ledger.flow_values import BranchResult, JoinPart, TaskPlace
 from quire.ledger.port import Claim, FlowStore, Settlement, SettleResult
 from quire.model.batch import TaskState
+from quire.model.errors import Missing
 from quire.model.plan import Plan, decode_plan
 from quire.model.work import Outcome, StepResult
 
@@ -30,8 +31,13 @@ class FlowSettler:
         self._plans: dict[int, Plan] = {}
 
     async def settle(self, batch_no: int, decided: Sequence[Decided], *, now: float) -> SettleResult:
-        """May be repeated: what was applied is not applied again."""
-        plan = await self.load_plan(batch_no)
+        """May be repeated: what was applied is not applied again. A report of a batch that does not exist is
+        nobody's.
+        """
+        try:
+            plan = await self.load_plan(batch_no)
+        except Missing:
+            return SettleResult(applied=0, strays=len(decided), phase_ended=False)
         claims = await self._complete_claims(batch_no, decided)
         settlements = await self._add_effects(batch_no, plan, claims)
         return await self._flow.settle_flow(batch_no, settlements, now=now)

@@ -6,25 +6,24 @@ beside the new one; who was taken for dead meanwhile writes over nothing that ca
 with the move that ends the batch, so there is one for each batch. Must not know: who reads it.
 """
 
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from heapq import heapify, heappop, heappush
 
 import msgspec
 from msgspec import Raw
 
 from quire.blobs.port import Blobs, Condition, IfAbsent, IfVersion
+from quire.engine.sorted_files import sort_files
 from quire.ledger.port import BatchStore, FileStore, ListedFile, OutboxMessage
 from quire.model.batch import Batch, Position
 from quire.model.errors import Missing, Reject, Stale
-from quire.model.files import File, folder_of, sibling
+from quire.model.files import File, sibling
 from quire.model.manifest import ManifestWriter
 from quire.queues.port import MAX_MESSAGE_BYTES
 
 ORIGINAL_NAME = "_manifest.original.json"
 ROWS_AT_ONCE = 2000
-# So many file records are held while they are brought into the order of their folders.
+# So many file records are held in memory while they are sorted.
 FILES_HELD = 20_000
 # Larger manifests are written without a condition: stores send conditional writes in one piece, from memory.
 HELD_BYTES = 16 * 1024 * 1024
@@ -98,7 +97,7 @@ async def _write_manifest(
     batches: BatchStore, batch: Batch, listing: "_Listing", writer: ManifestWriter
 ) -> AsyncIterator[bytes]:
     yield writer.begin()
-    async for files in _by_folder(listing):
+    async for files in sort_files(listing.pages(), held=FILES_HELD, at_once=ROWS_AT_ONCE):
         yield writer.add(files)
     # Asked behind everything that was read, and behind the version that the condition names: whoever writes
     # a later list does so after this moment, and then the condition does not hold any more.
@@ -143,65 +142,8 @@ class _Listing:
         await self._alive()
         return await self._files.list_unit_candidates(self._batch, whole=True, after=after, limit=limit)
 
-
-class _Run:
-    """A stretch of the list in which the folders are in order, read a portion at a time."""
-
-    def __init__(self, after: int) -> None:
-        self._after = after
-        self._left = 0
-        self._held: deque[File] = deque()
-
-    def grow(self) -> None:
-        self._left += 1
-
-    async def folder(self, listing: _Listing, portion: int) -> str | None:
-        """That of the next file; None at the end."""
-        if not self._held and self._left:
-            limit = min(portion, self._left)
-            listed = await listing.page(self._after, limit)
-            self._held.extend(one.file for one in listed)
-            self._left -= limit
-            self._after = listed[-1].no if listed else self._after
-        return folder_of(self._held[0].path) if self._held else None
-
-    def take(self, folder: str) -> list[File]:
-        """What it holds of that folder."""
-        taken = []
-        while self._held and folder_of(self._held[0].path) == folder:
-            taken.append(self._held.popleft())
-        return taken
-
-
-async def _by_folder(listing: _Listing) -> AsyncIterator[list[File]]:
-    """The whole list in order of (folder, number). No index has that order, but it is nearly there: what was
-    uploaded, and what each phase made of it, come one after the other, each in the order of the manifest. So
-    few sorted stretches are merged, and memory stays bounded however many files there are.
-    """
-    runs = await _runs(listing)
-    portion = max(1, min(ROWS_AT_ONCE, FILES_HELD // max(1, len(runs))))
-    heap = []
-    for place, run in enumerate(runs):
-        folder = await run.folder(listing, portion)
-        if folder is not None:
-            heap.append((folder, place))
-    heapify(heap)
-    while heap:
-        folder, place = heappop(heap)
-        yield runs[place].take(folder)
-        following = await runs[place].folder(listing, portion)
-        if following is not None:
-            heappush(heap, (following, place))
-
-
-async def _runs(listing: _Listing) -> list[_Run]:
-    runs: list[_Run] = []
-    before, after = "", 0
-    while page := await listing.page(after, ROWS_AT_ONCE):
-        for listed in page:
-            folder = folder_of(listed.file.path)
-            if not runs or folder < before:
-                runs.append(_Run(after))
-            runs[-1].grow()
-            before, after = folder, listed.no
-    return runs
+    async def pages(self) -> AsyncIterator[list[File]]:
+        after = 0
+        while page := await self.page(after, ROWS_AT_ONCE):
+            after = page[-1].no
+            yield [one.file for one in page]

@@ -81,6 +81,14 @@ class EngineLoop:
         self._receive_at = 0.0
         self._signal.set()
 
+    def notify_tasks(self) -> None:
+        """There are new tasks of a batch that flows."""
+        if self._dispatcher is not None:
+            self._dispatcher.notify()
+        if self._scheduler is not None:
+            self._scheduler.notify()
+        self._signal.set()
+
     async def run_batch(self, batch_id: str, observe: Observer) -> Batch:
         """Move one batch until it ends, is held for its budget, or `stop` is called."""
         batch = await self._until_answered(lambda: self._batches.get_batch(batch_id))

@@ -12,6 +12,8 @@ from quire.model.clock import Clock
 
 BEAT_SECONDS = 5.0
 STALE_SECONDS = 30.0
+# The kind of members that run no tasks: the former name of the scheduler, which is in databases.
+WITHOUT_TASKS = "conductor"
 
 IsGone = Callable[[Member], bool | None]  # True: certainly dead; False: certainly alive; None: cannot tell
 
@@ -40,6 +42,7 @@ class Membership:
         self._next_beat = 0.0
         self._seen: dict[int, tuple[int, float]] = {}  # member → (beat, since when it has been that)
         self.number = 0
+        self.live_count = 1  # members that run tasks, this one included, as they were last looked at
 
     async def join(self) -> int:
         member = await self._members.add_member(self._name, self._kind, self._place, now=self._clock.now())
@@ -64,11 +67,14 @@ class Membership:
         return max(0.0, self._next_beat - self._clock.monotonic())
 
     async def list_dead(self) -> list[Member]:
-        """Members that are gone and did not leave."""
+        """Members that are gone and did not leave. Counts those that live."""
         moment = self._clock.monotonic()
         members = [member for member in await self._members.list_members() if member.no != self.number]
         self._seen = {no: seen for no, seen in self._seen.items() if no in {member.no for member in members}}
-        return [member for member in members if self._is_dead(member, moment)]
+        dead = [member for member in members if self._is_dead(member, moment)]
+        working = [member for member in members if member.kind != WITHOUT_TASKS and member not in dead]
+        self.live_count = 1 + len(working)
+        return dead
 
     async def remove(self, member: Member) -> None:
         """Remove a dead member. Settle its attempts before."""

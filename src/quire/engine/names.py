@@ -38,11 +38,11 @@ class Naming:
 
     def list_rivals(self, step: PlanStep, outputs: Sequence[Product]) -> set[str]:
         """All folded paths whose existence decides about these names; a path with a slash at its end stands
-        for a folder of inputs, one behind `unit:` for a folder that is a unit.
+        for a folder of inputs, one behind `twins:` for folders that differ from this one in case alone.
         """
         found = {fold(self._document.path)}
         if self._is_unit:
-            found.add(unit_key(self._document.path))
+            found.add(twins_key(self._document.path))
         for output in outputs:
             for path in self._candidates(step, output):
                 found.update(self._rivals_of(path))
@@ -90,16 +90,21 @@ class Naming:
         return fold(output.preferred).startswith((f"{fold(stem)}.", f"{fold(stem)}-"))
 
     def _mark(self, step: PlanStep, ordinal: int, output: Product) -> str:
-        mark = hashlib.sha256(self.extend_lineage(step, ordinal).encode()).hexdigest()[:MARK_DIGITS]
+        lineage = self.extend_lineage(step, ordinal).removeprefix("/")  # paths of uploads begin with one
+        mark = hashlib.sha256(lineage.encode()).hexdigest()[:MARK_DIGITS]
         name = output.name or output.role
         if self._is_unit:
             return sibling(self._candidates(step, output)[0], f"{mark}.{name}")
         return f"{self._document.path}.{mark}.{name}"
 
     def _is_doubled(self, listed: Listed) -> bool:
-        """Whether another input (or folder) has the document's own name, but for case."""
-        key = unit_key(self._document.path) if self._is_unit else fold(self._document.path)
-        return any(one.born == 0 and one.file.path != self._document.path for one in listed.get(key, ()))
+        """Whether an input that it does not come from (or another folder of inputs) has the document's own
+        name, but for case.
+        """
+        if self._is_unit:
+            return bool(listed.get(twins_key(self._document.path)))
+        same = _inputs(listed, fold(self._document.path))
+        return any(one.no != self._root_no for one in same)
 
     def _is_made(self, path: str, listed: Listed) -> bool:
         """Whether an earlier step of this document (or folder) has made a file of this name."""
@@ -131,8 +136,9 @@ class Naming:
         )
 
     def _could_rename(self, file: File, extension: str, folded_name: str) -> bool:
+        """By the file's name alone: its bytes may not have been looked at yet."""
         return any(
-            step.accepts.matches(file) and could_prefer(step.outputs, file, folded_name)
+            step.accepts.may_take(file.name) and could_prefer(step.outputs, file, folded_name)
             for step in self._renaming[extension]
         )
 
@@ -146,8 +152,8 @@ class Naming:
         yield from (folded + extension for extension in self._renaming)
 
 
-def unit_key(folder: str) -> str:
-    return f"unit:{fold(folder)}"
+def twins_key(folder: str) -> str:
+    return f"twins:{folder}"
 
 
 def _inputs(listed: Listed, folded: str) -> list[ListedInput]:

@@ -2,10 +2,11 @@
 rules for tasks, and the few statements that change a state by themselves, are tested against them.
 
 A batch:  open → queued → filling → ([gathering →] discovering → working → transforming)* → done
+          or, when its documents move on by themselves: open → queued → filling → flowing → ending → done;
           and from everywhere that is not an end: error, cancelled.
           From done into a new round, at the phase where what is retried failed; from error and cancelled back
           to where it stood.
-A task:   ready → running → done | failed | waiting → running …
+A task:   ready → running → done | failed | waiting | external → running …
           and superseded when a later round takes its place.
 """
 
@@ -16,7 +17,7 @@ _ENDS = frozenset({Stage.ERROR, Stage.CANCELLED})
 _ENTRY = frozenset({Stage.GATHERING, Stage.DISCOVERING})
 
 STAGES: dict[Stage, frozenset[Stage]] = {
-    Stage.OPEN: frozenset({Stage.QUEUED}) | _ENDS,
+    Stage.OPEN: frozenset({Stage.QUEUED, Stage.FLOWING}) | _ENDS,
     Stage.QUEUED: frozenset({Stage.FILLING}) | _ENDS,
     Stage.FILLING: frozenset({Stage.FILLING, Stage.DONE, Stage.FLOWING}) | _ENTRY | _ENDS,
     Stage.GATHERING: _ENTRY | _ENDS,
@@ -32,7 +33,7 @@ STAGES: dict[Stage, frozenset[Stage]] = {
 
 # Back from an end, by a person's act: into a new round, or to where it stood.
 REOPENED_STAGES: dict[Stage, frozenset[Stage]] = {
-    Stage.DONE: _ENTRY,
+    Stage.DONE: _ENTRY | {Stage.FLOWING},
     Stage.ERROR: frozenset(Stage) - _ENDS - {Stage.DONE},
     Stage.CANCELLED: frozenset(Stage) - _ENDS - {Stage.DONE},
 }
@@ -44,7 +45,8 @@ TASKS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.EXTERNAL: frozenset({TaskState.DONE, TaskState.FAILED, TaskState.WAITING}),
     # A success of an attempt given up for lost time may still come while nobody else is at it.
     TaskState.WAITING: frozenset({TaskState.RUNNING, TaskState.DONE}),
-    TaskState.DONE: frozenset({TaskState.SUPERSEDED}),
+    # Results of steps side by side may turn out not to fit together.
+    TaskState.DONE: frozenset({TaskState.SUPERSEDED, TaskState.FAILED}),
     TaskState.FAILED: frozenset({TaskState.SUPERSEDED, TaskState.WAITING, TaskState.DONE}),
     TaskState.SUPERSEDED: frozenset(),
 }

@@ -69,7 +69,8 @@ class FlowStore(Protocol):
 
     async def find_listed(self, batch_no: int, paths: Collection[str]) -> dict[str, list[ListedInput]]:
         """The files at these folded paths, inputs and results. A path with a slash at its end asks whether it
-        is a folder of inputs, one behind `unit:` for the units of that folder, however they are spelled.
+        is a folder of inputs; a folder behind `twins:` asks for inputs in folders that differ from it in case
+        (or in how accents are written) alone.
         """
         ...
 
@@ -89,8 +90,14 @@ class FlowStore(Protocol):
         """These tasks as their last attempt was claimed, for reports that come from elsewhere."""
         ...
 
-    async def list_overdue(self, batch_no: int, *, now: float, limit: int) -> list[Claim]:
-        """Tasks whose answer from outside did not come in time."""
+    async def list_overdue(self, *, now: float, limit: int, only: Only = None) -> list[tuple[Claim, str]]:
+        """Tasks of all batches whose answer from outside did not come in time, with what was heard last."""
+        ...
+
+    async def note_answer(self, batch_no: int, task_no: int, attempt: int, error: str) -> bool:
+        """Somebody outside has failed and will try again: what was heard is kept, the task goes on waiting.
+        False: this attempt does not wait for an answer.
+        """
         ...
 
     async def settle_flow(

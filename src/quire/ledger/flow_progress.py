@@ -7,14 +7,17 @@ from msgspec import Struct
 
 class FlowCounters(Struct, kw_only=True):
     """`phases` are (number, name, open tasks) in order. `joins_at` is the first phase with a document all of
-    whose branches have settled and whose effects were not applied yet.
+    whose branches have settled and whose effects were not applied yet. Without a manifest the files are
+    brought by the process that runs a folder, not by a scheduler.
     """
 
+    round: int
     phase: int
     sources: int
     open_tasks: int
     waits_at: int | None
     gathers: int
+    has_manifest: bool
     phases: Sequence[tuple[int, str, int]]
     joins_at: int | None
 
@@ -37,7 +40,8 @@ def find_progress(counters: FlowCounters) -> FlowProgress:
     may_gather = (
         counters.waits_at is not None and not busy and not is_open_before(counters, counters.waits_at)
     )
-    wants = bool(counters.sources) or counters.joins_at is not None or may_gather or ends
+    admits = counters.sources > 0 and counters.has_manifest
+    wants = admits or counters.joins_at is not None or may_gather or ends
     reached = _reached_phase(counters, ends=ends)
     return FlowProgress(
         reached,

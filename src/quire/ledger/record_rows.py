@@ -11,9 +11,18 @@ from msgspec import Struct, convert, structs
 
 from quire.ledger.rows import Row, UploadRow, read_file
 from quire.ledger.submissions import AWAITED, TAKEN
-from quire.ledger.values import AttemptRecord, FailedTask, FileVersion, InputRecord, Member, StrayReport
-from quire.model.batch import Batch, FileOutcome, PhaseCounts, Spending, Stage
+from quire.ledger.values import (
+    AttemptRecord,
+    FailedTask,
+    FileVersion,
+    InputRecord,
+    Member,
+    StepEnd,
+    StrayReport,
+)
+from quire.model.batch import Batch, FileOutcome, PhaseCounts, Spending, Stage, TaskState
 from quire.model.files import File, fold
+from quire.model.pipelines import name_step
 
 T = TypeVar("T", bound=Struct)
 KEPT_ROLE = "kept"  # of a document's row with other tags
@@ -66,10 +75,36 @@ def group_products(rows: list[Row]) -> dict[int, list[tuple[str, File]]]:
     return {root_no: list(named.values()) for root_no, named in made.items()}
 
 
+def list_failed_inputs(ends: Iterable[Row]) -> list[int]:
+    """The numbers of those inputs whose steps are told one by one."""
+    return [row[0] for row in ends if row[2] == FileOutcome.FAILED]
+
+
+def group_steps(rows: Iterable[Row], batch: Batch) -> dict[int, list[StepEnd]]:
+    """How each step has ended on each input. The rows are in the order in which steps are told."""
+    found: dict[int, dict[tuple[int, int], StepEnd]] = {}
+    for root_no, phase, branch, name, state, error_class, error in rows:
+        steps = found.setdefault(root_no, {})
+        end = steps.get((phase, branch))
+        if end is None:
+            end = steps[phase, branch] = StepEnd(step=name_step(batch, name, branch))
+        if state == TaskState.DONE:
+            end.done += 1
+            continue
+        if not end.failed:
+            end.error_class, end.reason = error_class, error
+        end.failed += 1
+    return {root_no: list(steps.values()) for root_no, steps in found.items()}
+
+
 def read_input(
-    columns: Row, end: Row | None, made: dict[int, list[tuple[str, File]]], batch: Batch
+    columns: Row,
+    end: Row | None,
+    made: dict[int, list[tuple[str, File]]],
+    steps: dict[int, list[StepEnd]],
+    batch: Batch,
 ) -> InputRecord:
-    """The outcome of one input, from its upload, the file it became, its products, and its batch."""
+    """The outcome of one input, from its upload, the file it became, products, steps, and its batch."""
     upload = UploadRow._make(columns)
     if upload.state == AWAITED:
         return InputRecord(
@@ -102,6 +137,8 @@ def read_input(
         made=[] if file is None else made.get(file.file_no, []),
         key=upload.key,
         digest=upload.digest,
+        steps=[] if file is None else steps.get(file.file_no, []),
+        no=0 if file is None else file.file_no,
     )
 
 

@@ -324,7 +324,7 @@ def settle_columns(settlement: Settlement) -> Row:
         tried and not settlement.blame,
         settlement.cached,
         encode_result(report.result),
-        report.error_class or None,
+        report.error_class or ("unknown" if settlement.state is TaskState.FAILED else None),
         report.error or None,
         report.outcome,
         report.worker,
@@ -354,8 +354,8 @@ def classify_stray(report: Report, now: tuple[int, str] | None) -> StrayKind:
     """Why it changed nothing, from the task's (attempt, state) as it is."""
     if now is None or report.attempt > now[0] or report.attempt < 1:
         return StrayKind.UNKNOWN
-    if report.attempt < now[0] or now[1] == TaskState.SUPERSEDED:
-        return StrayKind.LATE
+    if report.attempt < now[0] or now[1] in {TaskState.SUPERSEDED, TaskState.RUNNING}:
+        return StrayKind.LATE  # of one that still runs: its batch has ended
     return StrayKind.DUPLICATE
 
 

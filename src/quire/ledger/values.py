@@ -200,7 +200,7 @@ class StrayKind(StrEnum):
     """Why a report changed nothing."""
 
     DUPLICATE = "duplicate"  # its attempt had been settled already
-    LATE = "late"  # a later attempt, phase or round has taken its place
+    LATE = "late"  # a later attempt, phase or round has taken its place, or the batch has ended
     UNKNOWN = "unknown"  # no such task or attempt ever existed: forged, or of another ledger
 
 
@@ -252,8 +252,20 @@ class RetrySelection(Struct, frozen=True, kw_only=True):
         return sum(count for _, _, count in self.failed) + self.unsettled
 
 
+class StepEnd(Struct, kw_only=True):
+    """How the tasks of one step on one input, and on what was made of it, have ended. Class and reason are
+    those of the first failure, by path.
+    """
+
+    step: str
+    done: int = 0
+    failed: int = 0
+    error_class: str = ""
+    reason: str = ""
+
+
 class InputRecord(Struct, frozen=True, kw_only=True):
-    """The end of one input file, for reports."""
+    """The end of one input file, for reports. `steps` of a failed one: all that settled, in order."""
 
     path: str
     outcome: FileOutcome
@@ -264,6 +276,8 @@ class InputRecord(Struct, frozen=True, kw_only=True):
     made: list[tuple[str, File]] = field(default_factory=list)  # (role, file), the order they were made in
     key: str = ""  # where it lies; empty: it was not taken
     digest: str = ""
+    steps: list[StepEnd] = field(default_factory=list)
+    no: int = 0  # of the file; 0: it was not taken
 
 
 class BatchFilter(Struct, frozen=True, kw_only=True):
@@ -291,6 +305,7 @@ class AttemptRecord(Struct, frozen=True, kw_only=True):
     path: str
     error_class: str = ""
     error: str = ""
+    branch: int = 0  # which of the phase's steps
 
 
 class FileVersion(Struct, frozen=True, kw_only=True):
@@ -315,3 +330,4 @@ class FailedTask(Struct, frozen=True, kw_only=True):
     key: str
     error_class: str
     error: str
+    branch: int = 0  # which of the phase's steps

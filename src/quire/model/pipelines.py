@@ -121,6 +121,17 @@ def list_computes(pipelines: Pipelines) -> set[str]:
     return found
 
 
+def may_wait_for_answers(pipelines: Pipelines) -> bool:
+    """Whether any step may leave its tasks to somebody outside."""
+    return any(
+        step.external
+        for one in pipelines.every()
+        if isinstance(one, Plan)
+        for phase in one.phases
+        for step in phase.steps
+    )
+
+
 def old_form(pipeline: AnyPipeline) -> Pipeline:
     """A pipeline that goes from phase to phase. Raises Misconfigured for a plan."""
     if isinstance(pipeline, Plan):
@@ -138,6 +149,15 @@ def as_plan(pipeline: AnyPipeline) -> Plan:
 def stored_plan(batch: Batch) -> Plan | None:
     """The plan that is stored with the batch, which needs no code; None for a batch that has none."""
     return _read_plan(batch.plan)[0]
+
+
+def name_step(batch: Batch, phase: str, branch: int) -> str:
+    """Which step of a phase a task runs: `asset.blurb`. The phase itself where each has one step."""
+    plan = stored_plan(batch)
+    found = None if plan is None else next((one for one in plan.phases if one.name == phase), None)
+    if found is None or branch >= len(found.steps):
+        return phase
+    return found.steps[branch].name
 
 
 def is_other_plan(pipeline: AnyPipeline, batch: Batch) -> bool:

@@ -61,6 +61,12 @@ class Accepts(Struct, frozen=True, kw_only=True, omit_defaults=True):
             and not any(_matches(pattern, file) for pattern in self.refuses)
         )
 
+    def may_take(self, name: str) -> bool:
+        """Whether it could take a file of this name, of which nothing else is known yet."""
+        return (
+            not self.kinds or any("/" in pattern or _matches_name(pattern, name) for pattern in self.kinds)
+        ) and not any(_is_glob(pattern) and _matches_name(pattern, name) for pattern in self.refuses)
+
 
 def parse_accepts(patterns: str | tuple[str, ...] | list[str] = ()) -> Accepts:
     """From what people write: patterns as above, `!` before a refusal."""
@@ -88,7 +94,15 @@ def _matches(pattern: str, file: File) -> bool:
         kind = file.content_type.partition(";")[0].strip().lower()
         wanted = pattern.lower()
         return kind.startswith(wanted[:-1]) if wanted.endswith("/*") else kind == wanted
-    return fnmatchcase(file.name.lower(), pattern.lower())
+    return _matches_name(pattern, file.name)
+
+
+def _is_glob(pattern: str) -> bool:
+    return "/" not in pattern and not pattern.startswith(("tag:", "config:"))
+
+
+def _matches_name(pattern: str, name: str) -> bool:
+    return fnmatchcase(name.lower(), pattern.lower())
 
 
 class TakenValue(Struct, frozen=True, omit_defaults=True):
@@ -114,6 +128,7 @@ class PlanStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     delays:    seconds before the second, third … try; empty: the configured delays
     at_once:   how many of its tasks run at the same time in one process; 0: as many as there is room for
     resource:  the name of a shared limit
+    external:  somebody outside may complete its tasks
     """
 
     name: str
@@ -133,6 +148,7 @@ class PlanStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_once: int = 0
     resource: str = ""
     asynchronous: bool = False
+    external: bool = False
     cached: bool = True
     cache_by: tuple[str, ...] = ()
     renames: tuple[str, ...] = ()

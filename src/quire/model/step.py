@@ -66,7 +66,7 @@ class StepInput(Struct, frozen=True, kw_only=True):
     `earlier` holds the results of earlier tasks, with the path of their file; `values` what earlier steps
     gave for this document, by their names, as JSON decodes it. `resolve` gives the values of members in the
     same form and reads large ones from the store each time. It waits, and so does `fetch`: a coroutine calls
-    them in a thread.
+    them in a thread. `task` is the token by which somebody outside may complete the task.
     """
 
     file: File
@@ -79,6 +79,7 @@ class StepInput(Struct, frozen=True, kw_only=True):
     fetch: Callable[[File], Path] = _no_store
     resolve: Callable[[Value], Any] = _read_inline
     meter: Meter = NoMeter()
+    task: str = ""
 
 
 class OutputFile(Struct, frozen=True, kw_only=True):
@@ -138,6 +139,7 @@ class Step(Struct, frozen=True, kw_only=True):
     reads: tuple[str, ...] = ()
     estimate_memory: Callable[[StepInput], MemoryEstimate] | None = None  # None: the step takes little
     run_async: AsyncStepFunction | None = None  # of a step that is a coroutine; `run` is not called then
+    external: bool = False  # it may leave its tasks to somebody outside
 
 
 NO_OUTPUT = StepOutput()

@@ -84,6 +84,9 @@ class LoadedSettings(Struct, frozen=True, kw_only=True):
         rows = [
             (key.name, show_value(value_of(self.settings, key.name)), self.sources[key.name]) for key in KEYS
         ]
+        for name, limit in self.settings.resources.items():
+            full = f"resources.{to_printable(name)}"
+            rows.append((full, show_value(limit), self.sources.get(full, DEFAULT)))
         for queue, tuning in self.settings.queues.items():
             for name, value in msgspec.structs.asdict(tuning).items():
                 full = f'queues."{to_printable(queue)}".{name}'

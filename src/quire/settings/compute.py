@@ -29,6 +29,9 @@ class ComputeSettings(Struct, frozen=True, kw_only=True):
     wait_seconds: Annotated[
         float, about("longest wait for the start of a task in that queue", ge=1, le=86_400)
     ] = 3600.0
+    answers: Annotated[str, about("queue of answers to tasks that wait for them", min_length=1)] = (
+        "quire-answers"
+    )
     registry_url: Annotated[str, about("asset registry that workers report pictures to; empty: none")] = ""
 
 

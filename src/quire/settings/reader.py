@@ -16,6 +16,8 @@ from quire.settings.values import PREFIX, QueueSettings, Settings
 
 FILE_NAME = "quire.toml"
 QUEUES = "queues"  # a table of tables, one per queue
+RESOURCES = "resources"  # a table of limits, by names that steps use
+LARGEST_LIMIT = 100_000
 CONFIG_VARIABLE = "QUIRE_CONFIG"  # names the file; itself no key
 DOCS = "docs/reference/settings.md"
 
@@ -44,6 +46,7 @@ class SettingsReader:
         self.folder = folder
         self.values: dict[str, Any] = {}
         self.queues: dict[str, dict[str, Any]] = {}
+        self.resources: dict[str, int] = {}
         self.sources: dict[str, str] = {}
         self.problems: list[str] = []
         self.doubtful: set[str] = set()  # keys with a problem of their own: no rules are checked on them
@@ -66,13 +69,17 @@ class SettingsReader:
     def _entry(self, name: str, value: object, source: str, base: Path) -> None:
         if name == QUEUES:
             self._queues(value, source)
+        elif name == RESOURCES:
+            self._limits(value, source)
         elif name in TABLES and isinstance(value, dict):
             for inner, one in value.items():
                 self.add(f"{name}.{inner}", one, source, base)
         elif name in TABLES:
             self.problems.append(f"`{name}` in {source} must be a table: write [{name}] on a line of its own")
         elif isinstance(value, dict) and name not in BY_NAME:
-            self._unknown("table", f"[{name}]", source, [f"[{table}]" for table in (*TABLES, QUEUES)])
+            self._unknown(
+                "table", f"[{name}]", source, [f"[{table}]" for table in (*TABLES, QUEUES, RESOURCES)]
+            )
         else:
             self.add(name, value, source, base)
 
@@ -101,6 +108,20 @@ class SettingsReader:
             return
         self.queues.setdefault(queue, {})[name] = tuned
         self.sources[full] = source
+
+    def _limits(self, value: object, source: str) -> None:
+        if not isinstance(value, dict):
+            problem = f"`{RESOURCES}` in {source} must be a table"
+            self.problems.append(f"{problem}: write [{RESOURCES}] on a line of its own")
+            return
+        for name, limit in value.items():
+            full = f"{RESOURCES}.{to_printable(name[:80])}"
+            if type(limit) is int and 1 <= limit <= LARGEST_LIMIT:
+                self.resources[name] = limit
+                self.sources[full] = source
+            else:
+                wanted = f"a whole number from 1 to {LARGEST_LIMIT}"
+                self.problems.append(f"{full} must be {wanted}, got {_quote(limit)} from {source}")
 
     def variables(self, environment: Mapping[str, str]) -> None:
         # Sorted, so that a key's short variable comes before its full one, which then counts.
@@ -150,7 +171,7 @@ class SettingsReader:
             tables.get(table, top)[part] = value
         queues = {queue: QueueSettings(**given) for queue, given in self.queues.items()}
         tables_built = {table: TABLES[table](**given) for table, given in tables.items()}
-        settings = Settings(**top, **tables_built, queues=queues)
+        settings = Settings(**top, **tables_built, resources=self.resources, queues=queues)
         for involved, problem in find_contradictions(settings):
             if self.doubtful.isdisjoint(involved):
                 self.problems.append(problem)
@@ -174,8 +195,8 @@ def _read(key: Key, value: object, base: Path, *, words: bool) -> Any:
     meant = _meaning(kind, value) if words and isinstance(value, str) else value
     if kind is Path and isinstance(meant, str | Path):
         return _path(meant, base)
-    if kind is Secret and isinstance(meant, str):
-        return Secret(meant)
+    if isinstance(meant, str) and (kind is Secret or key.name == "model"):
+        return Secret(meant) if kind is Secret else _function(meant, base)
     if get_origin(kind) is tuple and isinstance(meant, list):
         return _references(meant, base) if kind == tuple[str, ...] else _numbers(meant, key)
     if kind is float and type(meant) is int and abs(meant) < 1 << 53:
@@ -202,6 +223,19 @@ def _references(values: list[Any], base: Path) -> tuple[str, ...]:
         except ValueError as error:
             raise _ValueError(f"a list whose entries are {error}", one) from error
     return tuple(dict.fromkeys(found))
+
+
+def _function(text: str, base: Path) -> str:
+    """A reference to a function, with its file made absolute; nothing stays nothing."""
+    if not text:
+        return text
+    try:
+        reference = read_reference(text, base)
+    except ValueError:
+        reference = None
+    if reference is None or not reference.object_path or reference.expected is not None:
+        raise _ValueError("file.py:function or module:function")
+    return reference.write()
 
 
 def _meaning(kind: Any, text: str) -> object:

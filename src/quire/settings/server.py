@@ -31,6 +31,9 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
         about("when no API key is needed: on loopback addresses, always, never"),
     ] = "loopback"
     secret: Annotated[Secret, about("signs URLs and callbacks; empty: created in the home folder")] = Secret()
+    old_secrets: Annotated[
+        Secret, about("former secrets, with spaces between: what they have signed stays valid")
+    ] = Secret()
 
 
 class IngestSettings(Struct, frozen=True, kw_only=True):

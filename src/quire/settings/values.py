@@ -157,6 +157,9 @@ class Settings(Struct, frozen=True, kw_only=True):
             "pipelines of your own: module:object, file.py or file.py:object; NAME@VERSION= keeps a version"
         ),
     ] = ()
+    model: Annotated[
+        str, about("function that answers steps which ask a Model: file.py:function or module:function")
+    ] = ""
     s3: S3Settings = S3Settings()
     postgres: PostgresSettings = PostgresSettings()
     redis: RedisSettings = RedisSettings()
@@ -178,6 +181,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     fly: FlySettings = FlySettings()
     ray: RaySettings = RaySettings()
     library: Library = Library()
+    resources: Mapping[str, int] = field(default_factory=dict)  # by name: how many tasks may use it at once
     queues: Mapping[str, QueueSettings] = field(default_factory=dict)  # by name: any queue may have a table
 
     @property

@@ -2,15 +2,18 @@
 
 import asyncio
 import ctypes
+import os
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
-from quire.model.errors import Retry
 from quire.model.step import NO_OUTPUT, OutputFile, Step, StepInput, StepOutput
 from quire.testing.steps import HABITS
+
+_guests: list[str] = []
+_all_there = asyncio.Event()
 
 
 async def _noop(_: StepInput) -> StepOutput:
@@ -63,6 +66,25 @@ async def _return_when_cancelled(_: StepInput) -> StepOutput:
     return NO_OUTPUT
 
 
+async def _fail_when_cancelled(_: StepInput) -> None:
+    try:
+        await asyncio.sleep(600)
+    except asyncio.CancelledError as error:
+        raise KeyError("instead") from error
+
+
+async def _meet(step: StepInput) -> None:
+    """Waits until as many as are invited are there."""
+    _guests.append(step.file.path)
+    if len(_guests) == step.options["guests"]:
+        _all_there.set()
+    await _all_there.wait()
+
+
+async def _tell_pid(step: StepInput) -> None:
+    Path(step.options["pids"], str(os.getpid())).touch()  # noqa: ASYNC240 takes no time
+
+
 async def _hang(_: StepInput) -> None:
     await asyncio.sleep(600)
 
@@ -88,10 +110,6 @@ async def _gate(step: StepInput) -> None:
     await asyncio.to_thread(Path(step.options["gate"]).read_bytes)
 
 
-async def _later(step: StepInput) -> None:
-    raise Retry("too many requests", code="later", delay_seconds=step.options["seconds"])
-
-
 async def _exit_inside(_: StepInput) -> None:
     async def child() -> None:
         raise SystemExit(5)
@@ -107,11 +125,13 @@ ASYNC_HABITS: dict[str, Callable[[StepInput], Awaitable[object]]] = {
     "freeze": _freeze,
     "stubborn": _ignore_cancellation,
     "half": _return_when_cancelled,
+    "wrong": _fail_when_cancelled,
+    "meet": _meet,
+    "tell": _tell_pid,
+    "gate": _gate,
     "slow": _slow,
     "doze": _doze,
     "stall": _stall,
-    "gate": _gate,
-    "later": _later,
     "leave": _exit_inside,
 }
 

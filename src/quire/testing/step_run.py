@@ -15,7 +15,7 @@ from quire.authoring.adapters import build_step
 from quire.authoring.definitions import CheckedStep, TakenStep
 from quire.authoring.document import Folder
 from quire.authoring.known_steps import KnownStep, KnownSteps, StepName
-from quire.authoring.language_model import LanguageModel
+from quire.authoring.model_functions import AnswerFunction, FunctionModel
 from quire.authoring.options import StepOptions
 from quire.authoring.outputs import Output, Result
 from quire.authoring.places import place_of
@@ -29,6 +29,7 @@ from quire.tools import sniff
 
 T = TypeVar("T")
 Values = Mapping[str, Any]
+TOKEN = "the-token-of-this-task"  # noqa: S105 - what `document.task` is here
 
 
 class StepRun(NamedTuple, Generic[T]):
@@ -47,7 +48,7 @@ class RunOptions(TypedDict, total=False):
     documents:  of a folder: by name, with the values of earlier steps; else all files of the folder, without
     folders:    the values that the step gave for the folders right below, by name
     options:    of a `Step`
-    model:      answers a step that takes a Model
+    model:      the `async def` function that answers a step which takes a Model
     """
 
     path: str
@@ -57,7 +58,7 @@ class RunOptions(TypedDict, total=False):
     documents: Mapping[str, Mapping[Any, Any]]
     folders: Mapping[str, Any]
     options: Mapping[str, Any]
-    model: LanguageModel
+    model: AnswerFunction
 
 
 @overload
@@ -97,7 +98,8 @@ def run_step(
     """
     known = KnownSteps(describe=_describe_alone)
     checked = None if isinstance(step, Step) else _describe_step(step, values or {})
-    runnable = step if isinstance(step, Step) else build_step(_must(checked), known, more.get("model"))
+    model = FunctionModel(more["model"]) if "model" in more else None
+    runnable = step if isinstance(step, Step) else build_step(_must(checked), known, model)
     with TemporaryDirectory(prefix="quire-step-") as scratch:
         step_input = _build_input(Path(file), Path(scratch), checked, values or {}, more)
         returned = _call(runnable, step_input)
@@ -173,7 +175,7 @@ def _build_input(
     options = dict(more.get("options", {}))
     if not source.is_dir():
         file = _describe_file(source, more)
-        return StepInput(file=file, source=source, folder=scratch, options=options, values=given)
+        return StepInput(file=file, source=source, folder=scratch, options=options, values=given, task=TOKEN)
     listed = more.get("documents") or {one.name: {} for one in source.iterdir() if one.is_file()}
     return StepInput(
         file=_describe_file(source, more),
@@ -181,6 +183,7 @@ def _build_input(
         folder=scratch,
         options=options,
         values=given,
+        task=TOKEN,
         members=tuple(_build_member(source / name, more, of) for name, of in sorted(listed.items())),
         earlier=tuple(
             EarlierResult(name, StepResult(value=Value(data=encode_value(value, Any, name))))

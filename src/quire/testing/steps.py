@@ -50,6 +50,10 @@ def _busy(_: StepInput) -> None:
     raise Retry("the line is busy", code="busy")
 
 
+def _later(step: StepInput) -> None:
+    raise Retry("too many requests", code="later", delay_seconds=step.options["seconds"])
+
+
 def _bug(step: StepInput) -> None:
     raise KeyError(step.file.name)
 
@@ -108,6 +112,7 @@ HABITS: dict[str, Callable[[StepInput], object]] = {
     "hang": _hang,
     "memory": _hoard,
     "reject": _reject,
+    "later": _later,
     "transient": _busy,
     "bug": _bug,
     "slow": _slow,

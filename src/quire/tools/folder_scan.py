@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from quire.model.errors import Reject
+from quire.model.files import fold
 
 SYSTEM_FILES = frozenset({"thumbs.db", "desktop.ini", "ehthumbs.db", "icon\r"})
 
@@ -26,6 +27,15 @@ class ScannedFile(Struct, frozen=True, kw_only=True):
     state: str = "found"  # found, skipped, failed
     error_class: str = ""
     reason: str = ""
+
+
+class FolderListing(Struct, frozen=True, kw_only=True):
+    """What is right in a folder, by logical paths. Folders whose paths differ in case alone, or in how an
+    accent is written, are one listing: their files would lie on each other in some file system.
+    """
+
+    files: list[ScannedFile]
+    folders: list[str]
 
 
 def stamp(status: os.stat_result) -> str:
@@ -53,6 +63,55 @@ def scan(roots: Sequence[Path], *, leave_out: Collection[Path] = ()) -> Iterator
             yield _check_file(f"{prefix}{_printable(root.name)}", root, status)
         else:
             raise Reject(f"{root} is neither a folder nor a regular file", code="bad_path")
+
+
+def check_roots(roots: Sequence[Path]) -> None:
+    """Raises Reject when one of them does not exist, or is neither a folder nor a regular file."""
+    for root in roots:
+        if not stat.S_ISDIR(mode := _stat(root).st_mode) and not stat.S_ISREG(mode):
+            raise Reject(f"{root} is neither a folder nor a regular file", code="bad_path")
+
+
+def scan_folders(roots: Sequence[Path], *, leave_out: Collection[Path] = ()) -> Iterator[FolderListing]:
+    """The same files as `scan`, folder by folder: each before those below it."""
+    check_roots(roots)
+    ours = {identity for path in leave_out if (identity := _identity(path)) is not None}
+    top = FolderListing(files=[], folders=[])
+    below: dict[str, list[tuple[Path, str]]] = {}  # folded path → folders of that name
+    places = list(_prefix_roots(roots))
+    for prefix, root in places:
+        if not root.is_dir():
+            top.files.append(_check_file(f"{prefix}{_printable(root.name)}", root, _stat(root)))
+        elif prefix:
+            top.folders.append(prefix[:-1])
+            below.setdefault(fold(prefix), []).append((root, prefix))
+        else:
+            below[""] = [(root, "")]
+    if top.files or top.folders:
+        yield top
+    stack = list(reversed(below.values()))
+    while stack:
+        listing, deeper = _list_folders(stack.pop(), ours)
+        yield listing
+        stack += reversed(deeper)
+
+
+def _list_folders(
+    places: Sequence[tuple[Path, str]], ours: Collection[tuple[int, int]]
+) -> tuple[FolderListing, list[list[tuple[Path, str]]]]:
+    """What is right in these folders, which have one name, and the folders below, by name."""
+    found = FolderListing(files=[], folders=[])
+    below: dict[str, list[tuple[Path, str]]] = {}
+    for folder, prefix in places:
+        for entry, source, path in _entries(folder, prefix):
+            if entry is None:
+                found.files.append(_fail_folder(path, source))
+            elif not (entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")):
+                found.files.append(_classify(entry, source, path))
+            elif _identity(source) not in ours:
+                found.folders.append(path)
+                below.setdefault(fold(path), []).append((source, f"{path}/"))
+    return found, list(below.values())
 
 
 def _prefix_roots(roots: Sequence[Path]) -> Iterator[tuple[str, Path]]:
@@ -88,9 +147,7 @@ def _walk(folder: Path, prefix: str, ours: Collection[tuple[int, int]]) -> Itera
     while stack:
         for entry, source, path in stack[-1]:
             if entry is None:
-                yield _fail(
-                    path, source, "unreadable_folder", "the folder cannot be listed; check its rights"
-                )
+                yield _fail_folder(path, source)
             elif entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
                 if _identity(source) not in ours:
                     stack.append(_entries(source, f"{path}/"))
@@ -111,6 +168,10 @@ def _entries(folder: Path, prefix: str) -> "Iterator[tuple[os.DirEntry[str] | No
         return
     for entry in entries:
         yield entry, folder / entry.name, f"{prefix}{_printable(entry.name)}"
+
+
+def _fail_folder(path: str, source: Path) -> ScannedFile:
+    return _fail(path, source, "unreadable_folder", "the folder cannot be listed; check its rights")
 
 
 def _classify(entry: "os.DirEntry[str]", source: Path, path: str) -> ScannedFile:

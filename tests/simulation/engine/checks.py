@@ -8,10 +8,11 @@ from msgspec import Struct
 from quire.ledger.rows import decode_result, read_file
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Batch, FileOutcome, Stage
-from tests.simulation.engine.compute import FORGED
-from tests.simulation.engine.database import SimDatabase
-from tests.simulation.engine.kernel import run_alone
 from tests.simulation.engine.worlds import World, result_of
+from tests.simulation.shared.compute import FORGED
+from tests.simulation.shared.database import SimDatabase
+from tests.simulation.shared.kernel import run_alone
+from tests.simulation.shared.scene import batches_of
 
 Problems = Iterator[str]
 Row = tuple[Any, ...]
@@ -25,12 +26,6 @@ class Picture(Struct, frozen=True, kw_only=True):
     listing: list[Row]
     counts: list[Row]
     numbered: list[Row]
-
-
-def batches_of(database: SimDatabase, world: World) -> list[Batch]:
-    ledger = SqliteLedger(database)  # type: ignore[arg-type]  # the same interface without threads
-    found = [run_alone(ledger.find_run(spec.id)) for spec in world.batches]
-    return [batch for batch in found if batch is not None]  # a client may not have got so far
 
 
 def picture(database: SimDatabase, batch: Batch) -> Picture:
@@ -60,7 +55,7 @@ def picture(database: SimDatabase, batch: Batch) -> Picture:
 
 def problems(database: SimDatabase, world: World) -> list[str]:
     found = [f"forbidden change: {what}" for what in database.violations()]
-    for batch in batches_of(database, world):
+    for batch in batches_of(database, [spec.id for spec in world.batches]):
         found += [
             f"batch {batch.no} ({batch.status}): {one}"
             for check in CHECKS

@@ -5,19 +5,19 @@
 Everything that chance decides comes from the seed, so a failing one fails again.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from random import Random
-from typing import Any
 
 from msgspec import Struct
 
-from quire.engine import dispatcher, handover, outbox, scheduler, units
+from quire.engine import scheduler, units
 from quire.model.batch import Stage
 from tests.simulation.engine import checks
-from tests.simulation.engine.chaos import Rates, rates
-from tests.simulation.engine.scene import Simulation, Violation
+from tests.simulation.engine.scene import Simulation
 from tests.simulation.engine.worlds import World, made_world
+from tests.simulation.shared.chaos import Rates, rates
+from tests.simulation.shared.portions import engine_sizes, set_sizes
+from tests.simulation.shared.scene import Violation
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -101,27 +101,15 @@ def _compare(simulation: Simulation, oracle: dict[str, checks.Picture]) -> int:
     return compared
 
 
-@contextmanager
-def small_portions(chance: Random) -> Iterator[None]:
-    """So that every loop of the engine goes round."""
-    sizes: list[tuple[Any, str, int]] = [
-        (scheduler, "ROWS_AT_ONCE", chance.choice((2, 4, 7))),
-        (scheduler, "PRODUCTS_AT_ONCE", chance.choice((2, 5))),
-        (scheduler, "BATCHES_AT_ONCE", chance.choice((1, 2))),
-        (units, "UNITS_AT_ONCE", chance.choice((1, 3))),
-        (outbox, "MESSAGES_AT_ONCE", chance.choice((1, 2))),
-        (dispatcher, "FREE_AT_ONCE", chance.choice((2, 10))),
-        (handover, "ROWS_AT_ONCE", 3),
-        (handover, "FILES_HELD", 6),
-    ]
-    before = [(module, name, getattr(module, name)) for module, name, _ in sizes]
-    for module, name, size in sizes:
-        setattr(module, name, size)
-    try:
-        yield
-    finally:
-        for module, name, size in before:
-            setattr(module, name, size)
+def small_portions(chance: Random) -> AbstractContextManager[None]:
+    return set_sizes(
+        [
+            (scheduler, "ROWS_AT_ONCE", chance.choice((2, 4, 7))),
+            (scheduler, "PRODUCTS_AT_ONCE", chance.choice((2, 5))),
+            (units, "UNITS_AT_ONCE", chance.choice((1, 3))),
+            *engine_sizes(chance),
+        ]
+    )
 
 
 __all__ = ["Ran", "Violation", "run", "small_portions", "undisturbed"]

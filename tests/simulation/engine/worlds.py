@@ -19,10 +19,10 @@ from quire.model.batch import Budget
 from quire.model.files import File, Product, sibling, stem_and_extension
 from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pace, Phase, Pipeline, Unit, from_product
 from quire.model.work import EarlierResult, StepResult
+from tests.simulation.shared.follower import NEXT
 
 PLACES = ("", "a", "a/b", "a/b/c", "d", "d/e")
 TYPES = {".tif": "image/tiff", ".txt": "text/plain", ".raw": "application/octet-stream"}
-NEXT = "next"  # where batches are handed over
 BODIES = 12  # few different contents, so that equal files meet in the step cache
 
 

@@ -133,7 +133,7 @@ class Namer:
         return {
             extension
             for step in self._file_steps
-            if step.accepts.matches(file)
+            if step.accepts.may_take(file.name)
             for extension in step.renames
             if file.path.casefold().endswith(extension.casefold())
         }

@@ -5,19 +5,17 @@
 Everything that chance decides comes from the seed, so a failing one fails again.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from random import Random
-from typing import Any
 
 from msgspec import Struct
 
 from quire.engine import flow_claims, flow_moves
-from tests.simulation.engine.chaos import Rates, rates
-from tests.simulation.engine.scene import Violation
-from tests.simulation.engine.seeds import small_portions
 from tests.simulation.flow.scene import FlowSimulation
 from tests.simulation.flow.worlds import made_world
+from tests.simulation.shared.chaos import Rates, rates
+from tests.simulation.shared.portions import engine_sizes, set_sizes
+from tests.simulation.shared.scene import Violation
 
 CALM = Rates()
 
@@ -40,11 +38,20 @@ def run(seed: int, chosen: Rates | None = None) -> Ran:
     chosen = chosen or drawn
     simulation = FlowSimulation(world, chance, chosen, houses=chance.choice((1, 2, 2, 3)))
     try:
-        with small_portions(chance), small_flow_portions(chance):
+        with small_portions(chance):
+            heals = chance.random() < 0.5
+            if heals and chance.random() < 0.5:
+                simulation.kernel.after(chance.uniform(1, 30), simulation.heal)
             simulation.noise(chance.choice((150, 400, 1000, 2000)))
-            simulation.calm()
-            simulation.settle_acts(reopens=True)
-            simulation.rest()
+            _come_to_rest(simulation)
+            if heals:
+                simulation.heal()
+                simulation.retry_failed()
+                if chance.random() < 0.5:
+                    simulation.disturb_again(chance.choice((100, 400)))
+                _come_to_rest(simulation)
+                simulation.retry_failed()  # what an operator has ended meanwhile has not been tried again
+                _come_to_rest(simulation)
         simulation.check()
         return Ran(
             seed=seed,
@@ -60,23 +67,24 @@ def run(seed: int, chosen: Rates | None = None) -> Ran:
         simulation.close()
 
 
-@contextmanager
-def small_flow_portions(chance: Random) -> Iterator[None]:
-    """So that every loop of the engine goes round."""
-    sizes: list[tuple[Any, str, int]] = [
-        (flow_moves, "ROWS_AT_ONCE", chance.choice((2, 4, 7))),
-        (flow_moves, "JOINS_AT_ONCE", chance.choice((1, 3))),
-        (flow_moves, "UNITS_AT_ONCE", chance.choice((1, 3))),
-        (flow_claims, "OVERDUE_AT_ONCE", chance.choice((1, 5))),
-    ]
-    before = [(module, name, getattr(module, name)) for module, name, _ in sizes]
-    for module, name, size in sizes:
-        setattr(module, name, size)
-    try:
-        yield
-    finally:
-        for module, name, size in before:
-            setattr(module, name, size)
+def _come_to_rest(simulation: FlowSimulation) -> None:
+    simulation.calm()
+    for _ in range(3):
+        # A move that was given up meanwhile is taken up too.
+        simulation.settle_acts(reopens=True)
+        simulation.rest()
 
 
-__all__ = ["CALM", "Ran", "Violation", "run", "small_flow_portions"]
+def small_portions(chance: Random) -> AbstractContextManager[None]:
+    return set_sizes(
+        [
+            (flow_moves, "ROWS_AT_ONCE", chance.choice((2, 4, 7))),
+            (flow_moves, "JOINS_AT_ONCE", chance.choice((1, 3))),
+            (flow_moves, "UNITS_AT_ONCE", chance.choice((1, 3))),
+            (flow_claims, "OVERDUE_AT_ONCE", chance.choice((1, 5))),
+            *engine_sizes(chance),
+        ]
+    )
+
+
+__all__ = ["CALM", "Ran", "Violation", "run", "small_portions"]

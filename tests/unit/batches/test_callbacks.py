@@ -16,7 +16,7 @@ ABOUT = AttemptAddress(batch_id="01KA", task_id="tiff_3f0a", task_no=7, attempt=
 
 
 def test_what_was_signed_passes():
-    verify(SECRET, ABOUT, sign(SECRET, ABOUT))
+    verify((SECRET,), ABOUT, sign(SECRET, ABOUT))
 
 
 @pytest.mark.parametrize(
@@ -31,14 +31,14 @@ def test_what_was_signed_passes():
 )
 def test_a_signature_is_for_one_attempt(change):
     with pytest.raises(Reject) as caught:
-        verify(SECRET, structs.replace(ABOUT, **change), sign(SECRET, ABOUT))
+        verify((SECRET,), structs.replace(ABOUT, **change), sign(SECRET, ABOUT))
     assert caught.value.code == "bad_signature"
 
 
 @given(st.text(max_size=80))
 def test_nothing_else_is_one(signature):
     with pytest.raises(Reject, match="not issued by this server"):
-        verify(SECRET, ABOUT, signature)
+        verify((SECRET,), ABOUT, signature)
 
 
 def test_another_secret_gives_another_signature():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quire.batches.export import MAX_NAME_BYTES, fit_path
+from quire.batches.placing import MAX_NAME_BYTES, fit_path
 from quire.model.errors import Bug
 
 NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=300)

@@ -89,6 +89,7 @@ async def test_a_finished_batch_shows_all_that_is_known(office):
             "phase": "ONE",
             "path": "a",
             "error_class": "corrupt",
+            "step": "ONE",
         }
     ]
     assert shown["failures"] == {"corrupt": 1}

@@ -244,7 +244,11 @@ def test_files_as_json_lines(quire, made):
         "outputs": ["a.jpg"],
         "attempts": 2,
         "size": 10,
+        "steps": [],
     }
+    assert lines[1]["steps"] == [
+        {"step": "ONE", "done": 0, "failed": 1, "error_class": "corrupt", "reason": lines[1]["reason"]}
+    ]
 
 
 @pytest.mark.parametrize(

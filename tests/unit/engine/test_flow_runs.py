@@ -6,8 +6,10 @@ import msgspec
 import pytest
 from tests.unit.engine.conftest import Small
 
+from quire.ledger.flow_values import first_number
 from quire.ledger.port import TaskSelection
 from quire.model.batch import FileOutcome, Stage
+from quire.model.errors import Stale
 from quire.model.files import Change, Product
 from quire.model.plan import (
     OnFailure,
@@ -302,6 +304,83 @@ async def test_folders_wait_for_their_documents_and_for_the_folders_below(runs):
     ]
 
 
+async def test_a_document_has_the_values_of_its_source_up_to_the_phase_that_made_it(runs):
+    given = {}
+
+    def judge(call, order):
+        if call.step == "plan.all":
+            given["members"] = order.file.key
+            return Outcome.DONE, StepResult()
+        made = (product("part.txt", Change.JOIN),) if call.step == "plan.one" else ()
+        return Outcome.DONE, StepResult(products=made, value=Value(data=call.step))
+
+    values = plan(
+        phase(step("one", "a.txt", gives_value=True)),
+        phase(step("two", "a.txt", gives_value=True)),
+        phase(step("all"), unit=PlanUnit.BATCH),
+    )
+    await runs.run(values, ["a.txt"], judge)
+    members = msgspec.json.decode(await runs.small.blobs.get(given["members"]), type=list[MemberFile])
+    assert [(one.path, sorted(one.values)) for one in members] == [
+        ("a.txt", ["one", "two"]),
+        ("a.txt.part.txt", ["one"]),
+    ]
+
+
+async def test_outputs_of_folders_that_differ_in_case_are_marked_whichever_is_a_unit(runs):
+    def judge(call, _):
+        made = (product("sum.json"),) if call.step == "plan.all" else ()
+        return Outcome.DONE, StepResult(products=made)
+
+    folders = plan(phase(step("all", "*.txt"), unit=PlanUnit.FOLDER))
+    batch = await runs.run(folders, ["A/x.bin", "a/y.txt", "ab/z.txt"], judge)
+    made = [path for path, listed in await runs.files(batch) if not listed]
+    marked = [path for path in made if path.startswith("a/")]
+    assert [path for path in made if path not in marked] == ["ab/sum.json", "sum.json"]
+    assert [len(path.split("/")[1].split(".")[0]) for path in marked] == [12]
+
+
+async def test_a_report_of_a_batch_that_does_not_exist_is_nobodys(runs):
+    one = plan(phase(step("one")))
+    await runs.submit(one, ["a.txt"])
+    loop = runs.loop(one)
+    stray = Report(999, first_number(1) + 1, 1, Outcome.DONE, 1.0, 0.0, "forged", StepResult())
+    runs.small.foreman._compute._reports.append(stray)
+    batch = await loop.run_batch(ID, ignore)
+    assert batch.position.stage is Stage.DONE
+
+
+async def test_a_folder_without_documents_that_fails_is_told_of_the_input_that_stands_for_it(runs):
+    def judge(_, order):
+        return (Outcome.REJECTED, None) if order.file.path == "a" else (Outcome.DONE, StepResult())
+
+    folders = plan(phase(step("all"), unit=PlanUnit.FOLDER))
+    batch = await runs.run(folders, ["a/b/x.txt", "c/y.txt"], judge)
+    one = (await runs.inputs(batch))["a/b/x.txt"]
+    assert one.outcome is FileOutcome.FAILED
+    assert [(end.done, end.failed, end.error_class) for end in one.steps] == [(1, 1, "rejected")]
+
+
+async def test_who_was_overtaken_while_units_were_made_does_not_end_a_later_phase(runs, monkeypatch):
+    two = plan(phase(step("one"), unit=PlanUnit.FOLDER), phase(step("two"), unit=PlanUnit.BATCH))
+    ends = []
+    end_gather = runs.small.ledger.end_gather
+
+    async def overtaken(batch, *, waits_at, now):
+        ends.append((batch, waits_at))
+        if len(ends) == 2:
+            seen, following = ends[0]
+            with pytest.raises(Stale):
+                await end_gather(seen, waits_at=following, now=now)
+        return await end_gather(batch, waits_at=waits_at, now=now)
+
+    monkeypatch.setattr(runs.small.ledger, "end_gather", overtaken)
+    batch = await runs.run(two, ["a/x.txt"])
+    assert batch.position.stage is Stage.DONE
+    assert len(ends) == 2
+    assert runs.called == [("plan.one", "a"), ("plan.one", ""), ("plan.two", "")]
+
+
 async def test_the_whole_batch_is_one_task(runs):
     whole = plan(phase(step("one", "*.txt")), phase(step("all"), unit=PlanUnit.BATCH), phase(step("after")))
     batch = await runs.run(whole, ["a/x.txt", "b.bin"])
@@ -327,6 +406,18 @@ async def test_names_step_aside_for_other_inputs(runs):
     marked = [path for path in paths if path.startswith(("a.tif.", "A.TIF."))]
     assert len(marked) == 2
     assert all(len(path.split(".")[2]) == 12 for path in marked)
+
+
+async def test_what_takes_the_place_of_an_input_in_another_case_is_not_beside_it(runs):
+    def judge(call, order):
+        if call.step == "plan.convert":
+            replaced = product("tif", Change.REPLACE, "image/tiff", preferred="scan.tif")
+            return Outcome.DONE, StepResult(products=(replaced,))
+        return Outcome.DONE, StepResult(products=(product("words.json"),))
+
+    convert = plan(phase(step("convert", "*.TIF", renames=(".tif",))), phase(step("count")))
+    batch = await runs.run(convert, ["scan.TIF"], judge)
+    assert [path for path, _ in await runs.files(batch)] == ["scan.tif", "scan.tif.words.json"]
 
 
 async def test_two_outputs_of_one_name_fail_their_task(runs):
@@ -413,6 +504,18 @@ class TestRetrying:
         assert not await runs.small.ledger.list_failed_tasks(batch.no, limit=10)
         counts = await runs.small.ledger.count_tasks(batch.no)
         assert [(one.total, one.done, one.failed) for one in counts] == [(2, 2, 0), (2, 2, 0)]
+
+    async def test_phases_of_a_later_round_are_told_with_its_number(self, runs):
+        three = plan(phase(step("one")), phase(step("two")), phase(step("three")))
+
+        def judge(call, _):
+            return (Outcome.REJECTED, None) if call.step == "plan.two" else (Outcome.DONE, StepResult())
+
+        batch = await runs.run(three, ["a.txt"], judge)
+        await self.retry(runs, batch, three)
+        events = await runs.small.ledger.list_events(batch.no, limit=99)
+        told = [(data["phase"], data["round"]) for _, _, kind, data in events if kind == "phase_started"]
+        assert told == [("ONE", 1), ("TWO", 1), ("THREE", 1), ("TWO", 2), ("THREE", 2)]
 
     async def test_what_was_made_since_is_withdrawn(self, runs):
         fails = [True]

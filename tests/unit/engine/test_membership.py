@@ -97,3 +97,18 @@ async def test_beats_are_due_in_time():
     assert await mine.beat()
     assert crew.members[1].beat == 1
     assert not mine.is_due
+
+
+async def test_members_that_run_tasks_are_counted_while_they_live():
+    crew, clock = List(), FakeClock()
+    mine, other = roster(crew, clock), roster(crew, clock, "other")
+    scheduler = roster(crew, clock, "third", kind="conductor")
+    await mine.join()
+    assert mine.live_count == 1
+    await other.join()
+    await scheduler.join()
+    assert await mine.list_dead() == []
+    assert mine.live_count == 2
+    clock.advance(30)
+    assert len(await mine.list_dead()) == 2
+    assert mine.live_count == 1

@@ -2,14 +2,17 @@
 
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quire.model.errors import Reject
-from quire.tools.folder_scan import find_name_flaw, scan
+from quire.model.files import fold
+from quire.tools.folder_scan import find_name_flaw, scan, scan_folders
 
 
 def found(*roots, **options):
@@ -155,3 +158,71 @@ def test_a_missing_root_is_refused(tmp_path):
 @given(st.text(max_size=60))
 def test_any_name_is_judged_without_a_crash(name):
     assert find_name_flaw(name) is None or "rename" in find_name_flaw(name)
+
+
+def test_folder_by_folder_each_before_those_below_it(tmp_path):
+    for name in ("b/c.tif", "a.jpg", "b/x/y.tif", "c/z.tif"):
+        write(tmp_path / name)
+    (tmp_path / "empty").mkdir()
+    listings = list(scan_folders([tmp_path]))
+    assert [[one.path for one in listing.files] for listing in listings] == [
+        ["a.jpg"],
+        ["b/c.tif"],
+        ["b/x/y.tif"],
+        ["c/z.tif"],
+        [],
+    ]
+    assert [listing.folders for listing in listings] == [["b", "c", "empty"], ["b/x"], [], [], []]
+
+
+def test_folders_that_differ_in_case_alone_are_listed_together(tmp_path):
+    for name in ("Scans/a.tif", "other/b.tif", "scans/A.tif", "Scans/deep/c.tif", "scans/DEEP/c.tif"):
+        write(tmp_path / name)
+    together = [{one.path for one in listing.files} for listing in scan_folders([tmp_path])]
+    assert {"Scans/a.tif", "scans/A.tif"} in together
+    assert {"Scans/deep/c.tif", "scans/DEEP/c.tif"} in together
+    assert {"other/b.tif"} in together
+
+
+def test_several_roots_are_folders_of_one_listing(tmp_path):
+    write(tmp_path / "one" / "a.tif")
+    write(tmp_path / "two" / "b.tif")
+    write(tmp_path / "c.tif")
+    roots = [tmp_path / "one", tmp_path / "two", tmp_path / "c.tif"]
+    first, *others = scan_folders(roots)
+    assert ([one.path for one in first.files], first.folders) == (["c.tif"], ["one", "two"])
+    assert [[one.path for one in listing.files] for listing in others] == [["one/a.tif"], ["two/b.tif"]]
+
+
+def test_a_root_that_does_not_exist_is_refused_before_anything_is_listed(tmp_path):
+    write(tmp_path / "a.tif")
+    with pytest.raises(Reject, match="nowhere"):
+        next(scan_folders([tmp_path / "a.tif", tmp_path / "nowhere"]))
+
+
+_names = st.text(st.sampled_from("aA.é\u0301ß-"), min_size=1, max_size=3).filter(
+    lambda name: not name.startswith(".")
+)
+
+
+@given(st.lists(st.lists(_names, min_size=1, max_size=3), max_size=8))
+def test_listings_hold_the_files_of_a_scan_and_every_folder_is_listed_before(paths):
+    with TemporaryDirectory() as folder:
+        for parts in paths:
+            place = Path(folder, *parts)
+            with suppress(OSError):  # a file where a folder is, or the other way round
+                write(place)
+        listings = list(scan_folders([Path(folder)]))
+        scanned = list(scan([Path(folder)]))
+    assert sorted(one.path for listing in listings for one in listing.files) == sorted(
+        one.path for one in scanned
+    )
+    known = {""}
+    for listing in listings:
+        places = {fold(one.path.rpartition("/")[0]) for one in listing.files}
+        places |= {fold(path.rpartition("/")[0]) for path in listing.folders}
+        assert len(places) <= 1
+        assert places <= known
+        known |= {fold(path) for path in listing.folders}
+    where = [fold(one.path.rpartition("/")[0]) for listing in listings for one in listing.files[:1]]
+    assert len(set(where)) == len(where)

@@ -8,6 +8,7 @@ know: HTTP, and how the report arrived.
 
 import hashlib
 import hmac
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -91,9 +92,12 @@ def sign(secret: bytes, address: AttemptAddress) -> str:
     return hmac.new(secret, b"callback\0" + "\0".join(callback).encode(), hashlib.sha256).hexdigest()
 
 
-def verify(secret: bytes, address: AttemptAddress, signature: str) -> None:
-    """Check a signature in constant time. Raises Reject with code `bad_signature`."""
-    if not hmac.compare_digest(sign(secret, address).encode(), signature.encode(errors="replace")):
+def verify(secrets: Sequence[bytes], address: AttemptAddress, signature: str) -> None:
+    """Check in constant time that it was made with one of these secrets. Raises Reject with code
+    `bad_signature`.
+    """
+    given = signature.encode(errors="replace")
+    if not any(hmac.compare_digest(sign(one, address).encode(), given) for one in secrets):
         raise Reject("this callback URL was not issued by this server", code="bad_signature")
 
 

@@ -23,7 +23,7 @@ from quire.batches.remote.attempts import (
 )
 from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.page_count import has_several_pages
-from quire.blobs import keys
+from quire.batches.remote.products import VERIFIED_AT_ONCE, verify_product
 from quire.compute.remote.callback_body import (
     CLAIM_READERS,
     Callback,
@@ -32,7 +32,7 @@ from quire.compute.remote.callback_body import (
     strip_bucket_prefix,
 )
 from quire.engine.retry import RetryPolicy
-from quire.model.batch import Batch, TaskState
+from quire.model.batch import TaskState
 from quire.model.cost import Cost
 from quire.model.errors import Reject
 from quire.model.files import Product
@@ -41,7 +41,6 @@ from quire.model.work import Outcome, Report, StepResult, add_price
 MAX_BODY_BYTES = 4 * 1024 * 1024  # enough for every page of a long TIFF
 MAX_ERROR_CHARACTERS = 2000
 WORKER = "callback"
-VERIFIED_AT_ONCE = 16
 _DEFAULT_POLICY = RetryPolicy()
 _NO_PRICES: Mapping[str, float] = {}
 _CLASS = re.compile(r"[a-z][a-z_]{0,39}")
@@ -151,39 +150,7 @@ async def _verify_result(
 
     async def verify_one(product: Product, size: int | None) -> Product:
         async with limit:
-            return await _verify_product(context, found.batch, product, size)
+            return await verify_product(context, found.batch, product, size)
 
     products = await gather(*(verify_one(*one) for one in claimed))
     return StepResult(products=tuple(products), facts=facts)
-
-
-async def _verify_product(
-    context: RemoteContext, batch: Batch, product: Product, size: int | None
-) -> Product:
-    """The product with its size in the store. Raises Reject."""
-    await _check_place(context, batch, product.key)
-    stored = (await context.blobs.head(product.key)).size
-    if stored <= 0 or size not in {None, stored}:
-        raise Reject(
-            f"the output {product.key[:200]!r} has {stored} bytes in the store, the worker says {size}",
-            code="size_mismatch",
-        )
-    return structs.replace(product, size=stored)
-
-
-async def _check_place(context: RemoteContext, batch: Batch, key: str) -> None:
-    """Raises Reject unless the key is new and in the batch's own folder: when a worker has overwritten a
-    file, both must not be listed.
-    """
-    keys.check(key)
-    folder = f"staging/{batch.id}"
-    if not key.startswith(f"{folder}/"):
-        raise bad_callback(f"the output {key[:200]!r} is not in {folder}")
-    path = key.removeprefix(folder)
-    files = [
-        one
-        for form in (path, path.removeprefix("/"))
-        for one in (await context.records.get_file_history(batch.no, form))[0]
-    ]
-    if key == batch.manifest_key or any(one.key == key and one.gone != 0 for one in files):
-        raise bad_callback(f"the output {key[:200]!r} has the key of another file of the batch")

@@ -19,8 +19,11 @@ def show_list(batches: Sequence[BatchLine]) -> None:
 def file_lines(file: FileLine) -> Iterator[str]:
     """Lines, not a table: the widths of a table are known only at its end."""
     yield f"{file.status.value:<9} {printable(file.error_class or ''):<18} {printable(file.path)}"
-    if file.reason:
-        yield f"{'':<28} {printable(file.reason)}"
+    failed = [f"{one.step}: {one.reason}" for one in file.steps if one.failed]
+    # One failure is the reason of the file itself; several stand below each other.
+    for reason in failed if len(failed) > 1 else [file.reason or ""]:
+        if reason:
+            yield f"{'':<28} {printable(reason)}"
 
 
 def event_line(event: BatchEvent) -> str:

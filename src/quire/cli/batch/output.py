@@ -9,6 +9,7 @@ from rich.text import Text
 from quire.batches.lines import BatchDetails, InputHistory
 from quire.cli.batch.lines import file_lines
 from quire.cli.text import format_bytes, printable
+from quire.model.batch import TaskState
 
 SHOWN_FAILED = 10
 
@@ -88,7 +89,7 @@ def _failures(details: BatchDetails) -> Table:
     classes = ", ".join(f"{name} {tasks}" for name, tasks in details.failures.items())
     table = _table("failed in", "file", "reason", title=f"Failed tasks: {printable(classes)}")
     for task in details.failed_tasks[:SHOWN_FAILED]:
-        table.add_row(*(Text(printable(cell)) for cell in (task.phase, task.path, task.error)))
+        table.add_row(*(Text(printable(cell)) for cell in (task.step, task.path, task.error)))
     left = sum(details.failures.values()) - SHOWN_FAILED
     if left > 0:
         table.add_row(Text(""), Text(f"… and {left} more:"), Text("quire batch files ID --state failed"))
@@ -116,11 +117,13 @@ def _produced_files(history: InputHistory) -> Table:
 
 
 def _attempts(history: InputHistory) -> Table:
-    table = _table("phase", "round", "attempt", "file", "outcome", "s", "reason")
+    table = _table("step", "round", "attempt", "file", "outcome", "s", "reason")
     for one in history.attempts:
         reason = ": ".join(filter(None, (one.error_class, one.error)))
         numbers = (str(one.round), str(one.attempt))
-        cells = (one.phase, *numbers, one.path, one.outcome or "running", f"{one.seconds:.1f}", reason)
+        # A retry of what came before has made the task anew.
+        outcome = "replaced" if one.task_state is TaskState.SUPERSEDED else one.outcome or "running"
+        cells = (one.step, *numbers, one.path, outcome, f"{one.seconds:.1f}", reason)
         table.add_row(*(Text(printable(cell)) for cell in cells))
     return table
 

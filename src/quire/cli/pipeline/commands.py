@@ -51,11 +51,11 @@ def list_pipelines(json_output: Json = False, config: Config = None) -> None:
     with exit_on_error(json_output=json_output):
         lines = _list_lines(_load_settings(config))
     if json_output:
-        print_json({"pipelines": lines})
+        print_json({"pipelines": [line for line, _ in lines]})
         return
     rows = [
-        (line["name"] or "?", line["version"] or "?", line["steps"] or "?", _describe_origin(line))
-        for line in lines
+        (line["name"] or "?", line["version"] or "?", line["steps"] or "?", _describe_origin(line, shown))
+        for line, shown in lines
     ]
     typer.echo(format_table(("pipeline", "version", "steps", "from"), rows, right={1, 2}))
 
@@ -78,12 +78,13 @@ def show(pipeline: Wanted, json_output: Json = False, config: Config = None) -> 
     with exit_on_error(json_output=json_output):
         settings = _load_settings(config).settings
         with refuse_unknown_pipelines():
-            name, pipelines = choose_pipeline(settings, pipeline)
+            name, pipelines = choose_pipeline(settings, pipeline, to_run=False)
         found = pipelines[name]
-    origin = pipelines.found[0].source.text if pipelines.found else "built in"
+    source = pipelines.found[0].source if pipelines.found else None
     if json_output:
-        print_json(_describe(found) | {"reference": origin})
+        print_json(_describe(found) | {"reference": "built in" if source is None else source.text})
         return
+    origin = "built in" if source is None else source.shown
     from quire.cli.pipeline.drawing import draw
 
     typer.echo(f"{printable(found.name)}, version {found.version} ({printable(origin)})")
@@ -128,21 +129,20 @@ def _load_settings(config: Path | None) -> "LoadedSettings":
     return load_here(config=config)
 
 
-def _list_lines(loaded: "LoadedSettings") -> list[dict[str, Any]]:
+def _list_lines(loaded: "LoadedSettings") -> list[tuple[dict[str, Any], str]]:
+    """Each pipeline, and its reference as people see it."""
     from quire.assembly.member_pipelines import BUILT_IN
     from quire.assembly.own_pipelines import find_pipelines, list_sources, sort_usable
     from quire.assembly.pipelines import build_built_in
 
     sources = list_sources(loaded.settings.pipelines, written_in=loaded.sources["pipelines"])
     found = find_pipelines(sources, BUILT_IN)
-    lines = [
-        _describe_line(one) | {"reference": "", "source": "built in", "default": True, "problem": ""}
-        for one in build_built_in(loaded.settings)
-    ]
+    built_in = {"reference": "", "source": "built in", "default": True, "problem": ""}
+    lines = [(_describe_line(one) | built_in, "") for one in build_built_in(loaded.settings)]
     defaults = {one.plan.name: one for one in reversed(sort_usable(found))}
     for one in found:
         is_default = one.loaded is not None and defaults.get(one.plan.name) is one
-        lines.append(_describe_found(one) | {"default": is_default})
+        lines.append((_describe_found(one) | {"default": is_default}, one.source.shown))
     return lines
 
 
@@ -174,14 +174,14 @@ def _describe_line(pipeline: "AnyPipeline | None") -> dict[str, Any]:
     return line
 
 
-def _describe_origin(line: dict[str, Any]) -> str:
+def _describe_origin(line: dict[str, Any], shown: str) -> str:
     if not line["reference"]:
         return str(line["source"])
     kept = "" if line["default"] or line["problem"] else "; for batches of this version"
     problem = f"; CANNOT BE USED: {line['problem']}" if line["problem"] else kept
     if str(line["problem"]).startswith("overruled"):
         problem = f"; {line['problem']}"
-    return f"{line['reference']} ({line['source']}){problem}"
+    return f"{shown} ({line['source']}){problem}"
 
 
 def _describe(pipeline: "AnyPipeline") -> dict[str, Any]:
@@ -201,7 +201,7 @@ def _show_checks(found: "Sequence[FoundPipeline]") -> None:
     if not found:
         typer.echo("No pipelines are set; give a reference, or set `pipelines`.", err=True)
     for one in found:
-        reference = printable(one.source.text)
+        reference = printable(one.source.shown)
         if one.problem:
             typer.echo(f"FAILED  {reference}")
             for line in one.problem.splitlines():

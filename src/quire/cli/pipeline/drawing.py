@@ -43,7 +43,7 @@ def draw(pipeline: AnyPipeline, width: int = 80) -> list[str]:
     lines = ["", f"{INDENT}documents", f"{INDENT}    │"]
     phases: Sequence[Phase | PlanPhase] = pipeline.phases
     for number, phase in enumerate(phases, 1):
-        lines.append(f"{number:>2} {printable(phase.name)}: {_UNITS[phase.unit]}")
+        lines.append(f"{number:>2} {printable(phase.name)}: {_describe_tasks(phase)}")
         if isinstance(phase, PlanPhase) and phase.unit in _WAITS:
             lines.append(f"{INDENT}{_WAITS[phase.unit]}")
         boxes = _draw_boxes(_list_boxes(phase), width - len(INDENT))
@@ -51,6 +51,14 @@ def draw(pipeline: AnyPipeline, width: int = 80) -> list[str]:
         lines += _draw_flow(pipeline, number, width)
     lines.append(f"{INDENT}results")
     return lines
+
+
+def _describe_tasks(phase: Phase | PlanPhase) -> str:
+    text = _UNITS[phase.unit]
+    if isinstance(phase, Phase) or len(phase.steps) == 1:
+        return text
+    most = "" if len({one.accepts for one in phase.steps}) == 1 else "up to "
+    return text.replace("one task", f"{most}{len(phase.steps)} tasks") + ", side by side"
 
 
 def describe_accepts(step: PlanStep) -> str:

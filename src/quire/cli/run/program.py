@@ -22,7 +22,7 @@ from quire.cli.signals import stop_on_signals
 from quire.model.errors import Misconfigured, Reject
 
 if TYPE_CHECKING:
-    from quire.batches.folder_run import RunResult
+    from quire.batches.batch_run import RunResult
 
 Place: TypeAlias = str | PathLike[str]
 
@@ -113,6 +113,7 @@ async def _run(
     quiet: bool,
 ) -> "RunResult":
     from quire.assembly.engine import open_engine
+    from quire.assembly.left_alone import find_code_warnings
     from quire.assembly.member_pipelines import choose_pipeline
     from quire.batches.folder_run import RunRequest, run_folder
     from quire.cli.console import Reporter
@@ -127,7 +128,8 @@ async def _run(
     stop = stop_on_signals(reporter.say) if on_main_thread else asyncio.Event()
     with show_progress(reporter) as observer:
         async with open_engine(settings, pipelines=pipelines, trouble=reporter.report_outage) as components:
-            reporter.warn(components.warnings)
+            changed = await find_code_warnings(components.records, pipelines, name)
+            reporter.warn([*components.warnings, *changed])
             return await run_folder(request, components.run_context(), observer, stop)
 
 

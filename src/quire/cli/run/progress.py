@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from quire.batches.folder_run import RunObserver
+from quire.batches.batch_run import RunObserver
 from quire.cli.console import Reporter
 from quire.cli.text import format_bytes, plural, printable
 from quire.model.batch import Batch, Hold, PhaseCounts
@@ -48,11 +48,14 @@ class _Progress:
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
-        self._total = 0
+        self._total = 0  # files found so far
+        self._is_whole = False
 
-    def scanned(self, files: int, total_bytes: int, passed_over: int) -> None:
+    def scanned(self, files: int, total_bytes: int, passed_over: int, *, whole: bool) -> None:
         self._total = files
-        self._reporter.say(_describe_scan(files, total_bytes, passed_over))
+        self._is_whole = whole
+        if whole:
+            self._reporter.say(_describe_scan(files, total_bytes, passed_over))
 
     def opened(self, batch: Batch, *, resumed: bool) -> None:
         self._reporter.say(_describe_batch(batch, resumed=resumed))
@@ -70,6 +73,12 @@ class _Bars(_Progress):
         super().__init__(reporter)
         self._bars = bars
         self._rows: dict[str, TaskID] = {}
+
+    def scanned(self, files: int, total_bytes: int, passed_over: int, *, whole: bool) -> None:
+        super().scanned(files, total_bytes, passed_over, whole=whole)
+        for name in ("Importing", "Exporting"):
+            if name in self._rows:
+                self._bars.update(self._rows[name], total=files)
 
     def uploaded(self, files: int) -> None:
         self._bars.advance(self._row("Importing", self._total), files)
@@ -90,7 +99,9 @@ class _Bars(_Progress):
 
 
 class _Lines(_Progress):
-    """For logs and pipes: a line per tenth of a phase."""
+    """For logs and pipes: a line per tenth of a phase. While folders are still being scanned nobody knows
+    what a tenth is, so there are none.
+    """
 
     def __init__(self, reporter: Reporter) -> None:
         super().__init__(reporter)
@@ -103,7 +114,7 @@ class _Lines(_Progress):
 
     def progressed(self, counts: Sequence[PhaseCounts]) -> None:
         for phase in counts:
-            if phase.total:
+            if phase.total and self._taken >= self._total:
                 note = f", {phase.failed} failed" if phase.failed else ""
                 self._line(label(phase.name), phase.settled, phase.total, note)
 
@@ -111,6 +122,8 @@ class _Lines(_Progress):
         """The summary says so."""
 
     def _line(self, name: str, done: int, total: int, note: str) -> None:
+        if not self._is_whole:
+            return
         tenth = PLAIN_LINES_PER_PHASE * done // total if total else PLAIN_LINES_PER_PHASE
         if tenth > self._said.get(name, -1):
             self._said[name] = tenth

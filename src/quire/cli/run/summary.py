@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from quire.batches.folder_run import RunRequest, RunResult
+from quire.batches.batch_run import RunResult
+from quire.batches.folder_run import RunRequest
 from quire.cli.text import format_bytes, plural, printable
 from quire.model.batch import Batch
 

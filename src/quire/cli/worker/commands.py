@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from quire.settings import Settings
 
 UntilIdle = Annotated[bool, typer.Option("--until-idle", help="Exit when no batch has work left.")]
-# The kind of process in the table of members, where the scheduler keeps its former name.
-_MEMBER_KINDS = {"scheduler": "conductor", "worker": "worker"}
 
 
 def scheduler(
@@ -126,11 +124,7 @@ async def _run(
 
     stop = stop_on_signals(reporter.say)
     async with open_engine(
-        settings,
-        pipelines=pipelines,
-        kind=_MEMBER_KINDS[name],
-        trouble=reporter.report_outage,
-        notice=reporter.notice,
+        settings, pipelines=pipelines, kind=name, trouble=reporter.report_outage, notice=reporter.notice
     ) as components:
         place = "PostgreSQL" if settings.ledger == "postgres" else str(settings.home)
         reporter.warn(components.warnings)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from quire.compute.failures import AttemptFailure
+from quire.compute.hosts.busy_time import BusyTime
 from quire.compute.hosts.order import HostedOrder
 from quire.compute.pool import frames
 from quire.compute.pool.child import WorkerProcess
@@ -38,6 +39,8 @@ class HostHandle:
         self.blocked: frames.BlockedLoop | None = None
         self.on_progress: OnProgress | None = None
         self.on_blocked: OnBlocked | None = None
+        self._busy = BusyTime()
+        self._busy_from: dict[AttemptKey, float] = {}
         self._pinged_at: float | None = None  # when the ping was sent that is not answered yet
 
     @classmethod
@@ -100,11 +103,19 @@ class HostHandle:
         for kind, payload in self._decoder.feed(data):
             if kind == frames.REPORT:
                 report = frames.report_decoder.decode(payload)
-                if (one := self.orders.pop(report.attempt_key, None)) is not None:
+                if (one := self.orders.get(report.attempt_key)) is not None:
+                    self.remove(one)
                     ended.append((one, report))
             else:
                 self._note(kind, payload)
         return ended
+
+    def remove(self, one: HostedOrder) -> None:
+        """The order has ended, or is given up."""
+        del self.orders[one.attempt_key]
+        began = self._busy_from.pop(one.attempt_key, None)
+        if began is not None:
+            one.paid_seconds += self._busy.end(began, self._clock.monotonic())
 
     def cancel(self, one: HostedOrder, failure: AttemptFailure | None = None) -> None:
         """Ask an order to end, because of `failure`."""
@@ -183,7 +194,9 @@ class HostHandle:
         self.has_started_any = True
         one = self._find(attempt_key)
         if one is not None and kind == frames.STARTED:
-            one.start(self._clock.monotonic())
+            now = self._clock.monotonic()
+            one.start(now)
+            self._busy_from[attempt_key] = self._busy.start(now)
         elif one is not None:
             one.is_computed = True
 

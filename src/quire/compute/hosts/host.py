@@ -174,7 +174,7 @@ class AsyncHost:
 
     def _explain(self, hosted: HostedRun, error: BaseException) -> AttemptFailure:
         run = hosted.run
-        if isinstance(error, asyncio.CancelledError) and hosted.is_cancelled:
+        if hosted.is_cancelled:  # whatever the step made of its cancellation
             return failures.of_cancellation()
         explain = failures.of_store if error is run.store_error else failures.of_error
         return explain(error, run.call)

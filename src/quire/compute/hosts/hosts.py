@@ -10,7 +10,8 @@ the first order. Must not know: how a process is started.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
 
 from msgspec import structs
 
@@ -22,7 +23,7 @@ from quire.compute.hosts.order import HostedOrder
 from quire.compute.pool import frames
 from quire.compute.reports import build_report
 from quire.model.clock import Clock
-from quire.model.cost import Cost
+from quire.model.cost import Cost, to_micros
 from quire.model.errors import Misconfigured
 from quire.model.signal import Signal
 from quire.model.work import Order, Outcome, Report, StepCall
@@ -42,19 +43,26 @@ class AsyncHosts:
         start_host: Callable[[bool], Awaitable[HostHandle]],
         clock: Clock,
         signal: Signal,
-        resources: Mapping[str, int],
+        limits: RunLimits,
+        count_others: Callable[[], CallCounts] = CallCounts,
+        on_room: Callable[[], None] = lambda: None,
         alone_at_once: int = 1,
+        price_per_second: Decimal = Decimal(0),
         on_progress: OnProgress | None = None,
     ) -> None:
-        """`start_host` starts a host, for one order at a time when its argument is true. `resources` says how
-        many orders may use a named resource at once; `alone_at_once` how many hosts there may be for orders
-        that run alone.
+        """`start_host` starts a host, for one order at a time when its argument is true; `alone_at_once` is
+        how many hosts there may be for orders that run alone. `count_others` counts the orders of the pool
+        that run in worker processes, which may use the same resources; `on_room` is called when orders have
+        ended, and `feed` is to be called when others have. Orders of a host share its price.
         """
         self._start_handle = start_host
         self._clock = clock
         self._signal = signal
-        self._limits = RunLimits(resources)
+        self._limits = limits
+        self._count_others = count_others
+        self._on_room = on_room
         self._alone_at_once = max(1, alone_at_once)
+        self._price = price_per_second
         self._on_progress = on_progress
         self._hosts: list[HostHandle] = []
         self._starting = 0  # hosts for many orders
@@ -76,9 +84,20 @@ class AsyncHosts:
         """Has there been any order?"""
         return self._watching is not None
 
-    def capacity(self, call: StepCall) -> int:
-        """As many orders as may run now."""
-        return 0 if self._is_stopping else self._limits.room(call, self._out, self._clock.monotonic())
+    @property
+    def running(self) -> CallCounts:
+        """The orders that a host has."""
+        return self._running
+
+    @property
+    def out(self) -> CallCounts:
+        """All orders that were submitted and have not ended."""
+        return self._out
+
+    def capacity(self, call: StepCall, others: CallCounts | None = None) -> int:
+        """As many orders as may run now, beside `others` that were submitted for worker processes."""
+        now = self._clock.monotonic()
+        return 0 if self._is_stopping else self._limits.room(call, self._out, now, others)
 
     def submit(self, call: StepCall, orders: list[Order]) -> None:
         if self._watching is None:
@@ -87,7 +106,7 @@ class AsyncHosts:
         self._out.add(call, len(orders))
         for order in orders:
             self._queue(HostedOrder(call, order))
-        self._feed()
+        self.feed()
 
     def take_reports(self) -> list[Report]:
         if self._broken is not None:
@@ -109,7 +128,7 @@ class AsyncHosts:
                 if one.order.batch_no == batch_no:
                     one.is_revoked = True
                     host.cancel(one)
-        self._feed()
+        self.feed()
 
     async def stop(self, grace_seconds: float) -> list[Order]:
         self._is_stopping = True
@@ -135,7 +154,7 @@ class AsyncHosts:
         queue = self._backlog.setdefault((one.call.step, one.call.version), deque())
         queue.appendleft(one) if first else queue.append(one)
 
-    def _feed(self) -> None:
+    def feed(self) -> None:
         """Give orders to hosts, as many as may run."""
         if self._is_stopping or self._broken is not None:
             return
@@ -163,7 +182,8 @@ class AsyncHosts:
         return sorted(taken, key=lambda one: (one.call.step, one.call.version))
 
     def _has_room(self, one: HostedOrder, now: float) -> bool:
-        return self._limits.room(one.call, self._running, now) > 0
+        others = self._count_others() if one.call.resource else None
+        return self._limits.room(one.call, self._running, now, others) > 0
 
     def _feed_suspects(self) -> None:
         alone = [host for host in self._hosts if host.is_alone and host.takes_orders]
@@ -195,7 +215,7 @@ class AsyncHosts:
         self._hosts.append(host)
         if self._is_stopping:
             host.kill()
-        self._feed()
+        self.feed()
         await self._listen(host)
 
     def _note_start(self, is_alone: bool) -> None:
@@ -208,7 +228,7 @@ class AsyncHosts:
         if self._failed_starts >= MAX_FAILED_STARTS and not self._is_stopping:
             self._broken = error
             self._signal.set()
-        self._feed()
+        self.feed()
 
     async def _listen(self, host: HostHandle) -> None:
         while (ended := await host.receive()) is not None:
@@ -216,12 +236,15 @@ class AsyncHosts:
                 self._settle(host, one, report)
             if ended:
                 self._signal.set()
-            self._feed()
+                self._on_room()
+            self.feed()
         ending = await host.wait()
         self._hosts.remove(host)
         for one in list(host.orders.values())[::-1]:
+            host.remove(one)
             self._settle_left(host, one, ending)
-        self._feed()
+        self.feed()
+        self._on_room()
         self._signal.set()
 
     def _settle(self, host: HostHandle, one: HostedOrder, report: Report) -> None:
@@ -236,9 +259,9 @@ class AsyncHosts:
             host.is_draining = True
             self._suspect(one)
         else:
-            if report.outcome is Outcome.ERRED:
-                now = self._clock.monotonic()
-                self._limits.pause(one.call.resource, report.delay_seconds, now)
+            if report.outcome is Outcome.OUT_OF_MEMORY:
+                host.is_draining = True  # a fresh process has all of its memory again
+            self._limits.note_report(one.call, report, self._clock.monotonic())
             self._report(one, report)
 
     def _settle_left(self, host: HostHandle, one: HostedOrder, ending: str) -> None:
@@ -288,7 +311,8 @@ class AsyncHosts:
 
     def _report(self, one: HostedOrder, report: Report) -> None:
         self._forget(one)
-        cost = report.cost + one.spent_before
+        paid = Cost(money_micros=to_micros(self._price * Decimal(one.paid_seconds)))
+        cost = report.cost + one.spent_before + paid
         self._reports.append(structs.replace(report, cost=cost, warning=one.warning))
 
     def _warn(self, one: HostedOrder | None, blocked: frames.BlockedLoop) -> None:
@@ -303,7 +327,7 @@ class AsyncHosts:
             one.warning = text
 
     async def _watch(self) -> None:
-        """Check the time limits of all orders, and the ends of pauses."""
+        """Check the time limits of all orders."""
         checked_at = self._clock.monotonic()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
@@ -314,9 +338,6 @@ class AsyncHosts:
             for host in self._hosts:
                 if not host.is_killed:
                     self._check(host, now)
-            if self._limits.end_pauses(now):
-                self._feed()
-                self._signal.set()
 
     def _check(self, host: HostHandle, now: float) -> None:
         host.cancel_exceeding(now)
@@ -350,7 +371,7 @@ class AsyncHosts:
 
     def _give_up(self, host: HostHandle, one: HostedOrder) -> None:
         """End the order though its coroutine goes on."""
-        del host.orders[one.attempt_key]
+        host.remove(one)
         host.given_up += 1
         self._running.add(one.call, -1)
         if one.is_revoked or one.failure is None:

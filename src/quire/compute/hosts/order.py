@@ -20,6 +20,7 @@ class HostedOrder:
         self.order = order
         self.spent: Cost = NO_COST  # in this run
         self.spent_before = NO_COST  # in runs that were not its last one
+        self.paid_seconds = 0.0  # its share of the time of its hosts
         self.is_suspect = False  # it was running when a host crashed, and runs alone from now on
         self.is_revoked = False
         self.warning = ""

@@ -152,6 +152,7 @@ class OrderRun:
             fetch=self.fetch,
             resolve=self.resolve,
             meter=self.meter,
+            task=self.order.task,
         )
 
     def _begin_fetch(self, file: File) -> "Future[Path]":

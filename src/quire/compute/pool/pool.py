@@ -19,7 +19,7 @@ from quire.compute import failures
 from quire.compute.failures import AttemptFailure
 from quire.compute.hosts.handle import HostHandle
 from quire.compute.hosts.hosts import AsyncHosts
-from quire.compute.hosts.limits import CallCounts
+from quire.compute.hosts.limits import UNLIMITED, CallCounts, RunLimits
 from quire.compute.pool import chunks
 from quire.compute.pool.chunks import StepDurations, StepVersion
 from quire.compute.pool.memory_budget import LARGE_WAITING, MemoryBudget
@@ -77,13 +77,16 @@ class Pool:
         self._failed_starts = 0
         self._broken: BaseException | None = None
         self._stopping = asyncio.Event()
-        self._resources = resources or {}
+        self._limits = RunLimits({} if resources is None else resources)
         self._hosts = AsyncHosts(
             start_host=self._start_host,
             clock=clock,
             signal=signal,
-            resources=self._resources,
+            limits=self._limits,
+            count_others=self._count_given,
+            on_room=self._feed,
             alone_at_once=workers,
+            price_per_second=self._price,
             on_progress=on_progress,
         )
 
@@ -97,11 +100,11 @@ class Pool:
 
     def capacity(self, compute: str = "", call: StepCall | None = None) -> int:  # noqa: ARG002 the only one
         if call is not None and call.asynchronous:
-            return self._hosts.capacity(call)
+            return self._hosts.capacity(call, self._count_out() if call.resource else None)
         # Orders that wait for memory must not keep the workers from other work.
         out = self._out() - min(len(self._large), LARGE_WAITING)
         free = chunks.free_capacity(self._durations.latest, self._workers, out)
-        return free if call is None or not free else self._limit_room(call, free)
+        return free if call is None or not free else min(free, self._limit_room(call, to_start=False))
 
     async def submit(self, call: StepCall, orders: list[Order]) -> None:
         limited = structs.replace(call, memory_mb=min(call.memory_mb, self._budget.largest_mb))
@@ -162,19 +165,32 @@ class Pool:
         waiting = sum(len(orders) for _, orders in self._backlog) + len(self._large)
         return sum(handle.orders_out for handle in self._handles) + waiting
 
-    def _limit_room(self, call: StepCall, free: int) -> int:
-        """At most as many as the call itself and its resource allow beside those that are out."""
-        limit = self._resources.get(call.resource) if call.resource else None
-        if not call.at_once and limit is None:
-            return free
-        waiting = [one for one, orders in self._backlog for _ in orders] + [one.call for one in self._large]
-        given = [one for handle in self._handles for one, _ in (*handle.unstarted, *handle.started.values())]
-        out = CallCounts()
-        for one in waiting + given:
-            out.add(one)
-        if call.at_once:
-            free = min(free, call.at_once - out.of_step(call))
-        return max(0, free if limit is None else min(free, limit - out.of_resource(call)))
+    def _limit_room(self, call: StepCall, *, to_start: bool) -> int:
+        """As many as the call itself and its resource allow beside those that are out; with `to_start` beside
+        those that have been given to workers and hosts.
+        """
+        if not call.at_once and not call.resource:
+            return UNLIMITED
+        ours = self._count_given() if to_start else self._count_out()
+        others = self._hosts.running if to_start else self._hosts.out
+        return self._limits.room(call, ours, self._clock.monotonic(), others)
+
+    def _count_out(self) -> CallCounts:
+        """The orders that were submitted for worker processes and have not ended."""
+        out = self._count_given()
+        for call, orders in self._backlog:
+            out.add(call, len(orders))
+        for large in self._large:
+            out.add(large.call)
+        return out
+
+    def _count_given(self) -> CallCounts:
+        """The orders that the workers have."""
+        given = CallCounts()
+        for handle in self._handles:
+            for call, _ in (*handle.unstarted, *handle.started.values()):
+                given.add(call)
+        return given
 
     def _held_mb(self) -> int:
         return sum(sum(handle.held.values()) for handle in self._handles if handle.held)
@@ -197,20 +213,27 @@ class Pool:
         if self._large:
             self._feed_large()
         remaining = sum(len(orders) for _, orders in self._backlog)
+        held_up: list[tuple[StepCall, list[Order]]] = []  # by the limits of their calls
         while self._backlog:
             call, orders = self._backlog[0]
+            room = self._limit_room(call, to_start=True)
+            if not room:
+                held_up.append(self._backlog.popleft())
+                remaining -= len(orders)
+                continue
             seconds = self._durations.of((call.step, call.version))
             scarce = remaining <= self._workers * chunks.full_chunk_size(seconds)
             handle = self._choose_worker(seconds, idle=scarce)
             if handle is None:
-                return
-            size = chunks.next_chunk_size(seconds, remaining, self._workers)
+                break
+            size = min(room, chunks.next_chunk_size(seconds, remaining, self._workers))
             self._backlog.popleft()
             if len(orders) > size:
                 self._backlog.appendleft((call, orders[size:]))
             given = orders[:size]
             remaining -= len(given)
             handle.give(call, given, granted_mb=self._budget.share_mb)
+        self._backlog.extendleft(reversed(held_up))
 
     def _feed_large(self) -> None:
         """Give out orders that wait for memory: before all others, or a full pool would never reach them; by
@@ -274,15 +297,23 @@ class Pool:
                 self._answer_memory_request(handle)
             for call, order in reversed(handle.take_returned()):
                 self._backlog.appendleft((call, [order]))
-            self._feed()
             if received:
-                self._reports += map(self._add_price, received)
-                self._signal.set()
+                self._note_reports(handle, received)
+            self._feed()
         await self._settle_ended(handle)
         self._signal.set()
         if not self._stopping.is_set():
             self._feed()  # idle workers, at once: a new worker may have to wait for hours for a place
             await self._start_one()
+
+    def _note_reports(self, handle: WorkerHandle, received: list[Report]) -> None:
+        now = self._clock.monotonic()
+        for call, report in handle.take_ended():
+            self._limits.note_report(call, report, now)
+        self._reports += map(self._add_price, received)
+        if self._hosts.is_used:
+            self._hosts.feed()  # a resource may have become free
+        self._signal.set()
 
     async def _settle_ended(self, handle: WorkerHandle) -> None:
         ending = await handle.wait()
@@ -362,3 +393,7 @@ class Pool:
             for handle in self._handles:
                 handle.check_limits(now)
             self._rebalance(now)
+            if self._limits.end_pauses(now):
+                self._feed()
+                self._hosts.feed()
+                self._signal.set()

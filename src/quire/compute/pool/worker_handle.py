@@ -40,6 +40,7 @@ class WorkerHandle:
         self.held: dict[AttemptKey, int] = {}  # megabytes above the share of a worker, by order
         self.is_recalling = False  # it was asked to give back what it has not started
         self.durations: list[tuple[StepCall, float]] = []  # until the pool takes them
+        self._ended: list[tuple[StepCall, Report]] = []  # of calls that use a resource
         self.on_progress: OnProgress | None = None
         self._left_in_chunk: deque[int] = deque()
         self._alive_at = 0.0
@@ -95,6 +96,11 @@ class WorkerHandle:
         wanted = [given for given in taken if not self.is_revoked(given[1])]
         self._revoked.difference_update(order.attempt_key for _, order in taken)
         return wanted
+
+    def take_ended(self) -> list[tuple[StepCall, Report]]:
+        """Remove and return the reports of calls that use a resource."""
+        taken, self._ended = self._ended, []
+        return taken
 
     def grant_memory(self, held_mb: int) -> None:
         """Let the current order begin; it holds this much above the share from now on."""
@@ -236,6 +242,8 @@ class WorkerHandle:
         self.held.pop(key, None)
         if given is not None:
             self.durations.append((given[0], report.seconds))
+            if given[0].resource:
+                self._ended.append((given[0], report))
         if given is self.current:
             self.current = None
         if key not in self._revoked:

@@ -13,6 +13,7 @@ from quire.ledger.postgres.files import PostgresFileStore
 from quire.ledger.postgres.flow import PostgresFlowStore
 from quire.ledger.postgres.flow_claims import PostgresFlowClaimStore
 from quire.ledger.postgres.flow_units import PostgresFlowUnitStore
+from quire.ledger.postgres.intake import PostgresIntakeStore
 from quire.ledger.postgres.members import PostgresMemberStore
 from quire.ledger.postgres.outbox import PostgresOutboxStore
 from quire.ledger.postgres.records import PostgresRecordStore
@@ -29,6 +30,7 @@ class PostgresLedger(
     PostgresFlowStore,
     PostgresFlowClaimStore,
     PostgresFlowUnitStore,
+    PostgresIntakeStore,
     PostgresOutboxStore,
     PostgresMemberStore,
     PostgresControlStore,

@@ -30,6 +30,7 @@ from quire.ledger.postgres.rows import (
 from quire.ledger.rows import Row, file_columns, read_file, read_listed_file
 from quire.model.batch import Batch
 from quire.model.errors import Missing, Stale
+from quire.model.files import fold
 
 Doubts = Sequence[tuple[int, str, str]]
 
@@ -54,7 +55,9 @@ class PostgresFlowStore:
             async with connection.pipeline():
                 numbers = list(range(1, len(phases) + 1))
                 await change(connection, "flow_open_phases", (batch.no, numbers, list(phases), starts))
-                await record_event(connection, batch.no, now, "phase_started", {"phase": phases[0]})
+                await record_event(
+                    connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1}
+                )
                 return await load_batch(connection, batch.no)
 
         return await self._database.write(work)
@@ -119,9 +122,10 @@ class PostgresFlowStore:
         await self._database.write(work)
 
     async def find_listed(self, batch_no: int, paths: Collection[str]) -> dict[str, list[ListedInput]]:
-        units = {path.removeprefix("unit:") for path in paths if path.startswith("unit:")}
-        folders = {path for path in paths if path.endswith("/")}
-        files = {path for path in paths if not path.startswith("unit:")} - folders
+        twins = {path for path in paths if path.startswith("twins:")}
+        folders = {path for path in paths if path.endswith("/")} - twins
+        files = set(paths) - folders - twins
+        alike = [path.removeprefix("twins:") for path in sorted(twins)]
 
         async def work(connection: Connection) -> tuple[list[Row], list[Row], list[Row]]:
             return (
@@ -129,18 +133,20 @@ class PostgresFlowStore:
                 await all_rows(connection, "flow_listed_folders", (sorted(folders), batch_no))
                 if folders
                 else [],
-                await all_rows(connection, "flow_listed_units", (batch_no, sorted(units))) if units else [],
+                await all_rows(connection, "flow_twin_folders", (list(map(fold, alike)), alike, batch_no))
+                if alike
+                else [],
             )
 
-        of_files, of_folders, of_units = await self._database.read(work)
+        of_files, of_folders, of_twins = await self._database.read(work)
         found: dict[str, list[ListedInput]] = {}
         for no, folded, born, root, *own in of_files:
             one = ListedInput(no, folded, read_file(tuple(own)), born, root)
             found.setdefault(folded, []).append(one)
         for (folder,) in of_folders:
             found[folder] = [ListedInput(0, folder, folder_file(folder))]
-        for folded, path in of_units:
-            found.setdefault(f"unit:{folded}", []).append(ListedInput(0, folded, folder_file(path)))
+        for folder, path in of_twins:
+            found[f"twins:{folder}"] = [ListedInput(0, fold(path), folder_file(path))]
         return found
 
     async def list_complete_joins(self, batch_no: int, limit: int) -> list[CompleteJoin]:

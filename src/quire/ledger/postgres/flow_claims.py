@@ -37,10 +37,17 @@ class PostgresFlowClaimStore:
         rows = await self._database.read(lambda connection: all_rows(connection, "flow_tasks", values))
         return {row[0]: read_flow_claim(batch_no, row) for row in rows}
 
-    async def list_overdue(self, batch_no: int, *, now: float, limit: int) -> list[Claim]:
-        values = (batch_no, now, limit)
+    async def list_overdue(self, *, now: float, limit: int, only: Only = None) -> list[tuple[Claim, str]]:
+        values = {"now": now, "limit": limit, "only": encode_batch_numbers(only)}
         rows = await self._database.read(lambda connection: all_rows(connection, "flow_overdue", values))
-        return [read_flow_claim(batch_no, row) for row in rows]
+        return [(read_flow_claim(batch_no, tuple(claim)), said) for batch_no, said, *claim in rows]
+
+    async def note_answer(self, batch_no: int, task_no: int, attempt: int, error: str) -> bool:
+        async def work(connection: Connection) -> bool:
+            await change(connection, "lock_batch", (batch_no,))
+            return bool(await change(connection, "flow_note_answer", (error, batch_no, task_no, attempt)))
+
+        return await self._database.write(work)
 
     async def reset_alarm(self, batch_no: int) -> None:
         async def work(connection: Connection) -> None:

@@ -19,6 +19,7 @@ class _HeldRow(NamedTuple):
     """The columns of `flow_hold`."""
 
     stage: str
+    round: int
     phase: int
     status: str
     last_file: int
@@ -27,6 +28,7 @@ class _HeldRow(NamedTuple):
     waits_at: int | None
     gathers: int
     wants_move: bool
+    has_manifest: bool
     budgeted: bool
 
 
@@ -37,6 +39,7 @@ class HeldFlow:
         self.batch_no = batch_no
         self.last_file = row.last_file
         self.budgeted = row.budgeted
+        self.takes_files = row.stage == Stage.FLOWING and row.sources > 0 and not row.has_manifest
         self.flows = row.stage == Stage.FLOWING
         self.cursors = {phase: last for phase, _, _, last, _ in rounds}
         self._names = {phase: name for phase, name, *_ in rounds}
@@ -85,7 +88,8 @@ class HeldFlow:
         progress = find_progress(self._count())
         stage = Stage.ENDING if progress.ends else Stage.FLOWING
         for name in progress.started:
-            await record_event(connection, self.batch_no, now, "phase_started", {"phase": name})
+            told = {"phase": name, "round": self._row.round}
+            await record_event(connection, self.batch_no, now, "phase_started", told)
         place = (progress.phase, progress.status, progress.wants_move, stage.value, self.batch_no)
         await change(connection, "flow_progress", (self._open, self.last_file, now, *place))
         if self._news or (progress.wants_move and not self._row.wants_move) or progress.ends:
@@ -95,11 +99,13 @@ class HeldFlow:
     def _count(self) -> FlowCounters:
         row = self._row
         return FlowCounters(
+            round=row.round,
             phase=row.phase,
             sources=row.sources,
             open_tasks=self._open,
             waits_at=row.waits_at,
             gathers=row.gathers,
+            has_manifest=row.has_manifest,
             phases=[(phase, name, self._left[phase]) for phase, name in self._names.items()],
             joins_at=self._joins_at,
         )

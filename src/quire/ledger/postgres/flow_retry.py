@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from quire.database.postgres import Connection
 from quire.ledger.flow_rows import judge_roots
 from quire.ledger.postgres.flow_progress import hold_flow
-from quire.ledger.postgres.rows import all_rows, change, columns, numbers, one_row
+from quire.ledger.postgres.rows import all_rows, change, columns, numbers, one_row, record_event
 from quire.ledger.postgres.withdrawal import supersede_tasks, withdraw_files
 from quire.ledger.rows import Row
 from quire.ledger.values import TaskSelection
@@ -38,6 +38,8 @@ async def retry(
     values = {"phase": first, "status": names[first - 1], "waits_at": waits_at, "now": now, "no": no}
     if not await change(connection, "flow_retry_batch", values | {"round": batch.position.round}):
         raise Stale(f"batch {no}: it has been started again", code="wrong_state")
+    started = {"phase": names[first - 1], "round": batch.position.round + 1}
+    await record_event(connection, no, now, "phase_started", started)
     touched = await _withdraw_units(connection, no, waits_at) if waits_at is not None else set()
     documents = [row for row in chosen if row[3] != "unit"]
     await _withdraw_since(connection, no, documents)

@@ -10,6 +10,8 @@ from quire.ledger.postgres.rows import all_rows, load_batch, one_row
 from quire.ledger.record_rows import (
     folded_forms,
     group_products,
+    group_steps,
+    list_failed_inputs,
     read_attempt,
     read_counts,
     read_failed_task,
@@ -115,4 +117,6 @@ async def _read_outcomes(connection: Connection, batch: Batch, uploads: list[Row
     ends = {row[1]: row for row in await all_rows(connection, "inputs_by_folded", (batch.no, folded))}
     roots = [row[0] for row in ends.values()]
     made = group_products(await all_rows(connection, "made_files", (batch.no, roots)))
-    return [read_input(row, ends.get(row[0]), made, batch) for row in uploads]
+    failed = {"no": batch.no, "roots": list_failed_inputs(ends.values())}
+    steps = group_steps(await all_rows(connection, "steps_of_inputs", failed), batch)
+    return [read_input(row, ends.get(row[0]), made, steps, batch) for row in uploads]

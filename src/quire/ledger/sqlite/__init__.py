@@ -10,6 +10,7 @@ from quire.ledger.sqlite.control import SqliteControlStore
 from quire.ledger.sqlite.files import SqliteFileStore
 from quire.ledger.sqlite.flow import SqliteFlowStore
 from quire.ledger.sqlite.flow_units import SqliteFlowUnitStore
+from quire.ledger.sqlite.intake import SqliteIntakeStore
 from quire.ledger.sqlite.members import SqliteMemberStore
 from quire.ledger.sqlite.outbox import SqliteOutboxStore
 from quire.ledger.sqlite.records import SqliteRecordStore
@@ -25,6 +26,7 @@ class SqliteLedger(
     SqliteTaskStore,
     SqliteFlowStore,
     SqliteFlowUnitStore,
+    SqliteIntakeStore,
     SqliteOutboxStore,
     SqliteMemberStore,
     SqliteControlStore,

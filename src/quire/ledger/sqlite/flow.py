@@ -26,6 +26,7 @@ from quire.ledger.sqlite.rows import (
 )
 from quire.model.batch import Batch, Stage
 from quire.model.errors import Missing, Stale
+from quire.model.files import fold
 
 Row = tuple[Any, ...]
 
@@ -49,7 +50,7 @@ class SqliteFlowStore:
                 raise Stale(f"batch {batch.id} has been begun by somebody else")
             rows = [(batch.no, no, *one) for no, one in enumerate(zip(phases, starts, strict=True), start=1)]
             connection.executemany(SQL["flow_open_phase"], rows)
-            record_event(connection, batch.no, now, "phase_started", {"phase": phases[0]})
+            record_event(connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1})
             return load_batch(connection, batch.no)
 
         return await self._database.write(work)
@@ -110,9 +111,9 @@ class SqliteFlowStore:
         await self._database.write(work)
 
     async def find_listed(self, batch_no: int, paths: Collection[str]) -> dict[str, list[ListedInput]]:
-        units = {path.removeprefix("unit:") for path in paths if path.startswith("unit:")}
-        folders = {path for path in paths if path.endswith("/")}
-        files = {path for path in paths if not path.startswith("unit:")} - folders
+        twins = {path for path in paths if path.startswith("twins:")}
+        folders = {path for path in paths if path.endswith("/")} - twins
+        files = set(paths) - folders - twins
 
         def work(connection: sqlite3.Connection) -> dict[str, list[ListedInput]]:
             found: dict[str, list[ListedInput]] = {}
@@ -123,9 +124,11 @@ class SqliteFlowStore:
             values = (batch_no, json.dumps(sorted(folders)))
             for (folder,) in connection.execute(SQL["flow_listed_folders"], values) if folders else ():
                 found[folder] = [ListedInput(0, folder, folder_file(folder))]
-            values = (batch_no, json.dumps(sorted(units)))
-            for folded, path in connection.execute(SQL["flow_listed_units"], values) if units else ():
-                found.setdefault(f"unit:{folded}", []).append(ListedInput(0, folded, folder_file(path)))
+            for key in twins:
+                folder = key.removeprefix("twins:")
+                alike = (batch_no, fold(folder), folder)
+                for (path,) in connection.execute(SQL["flow_twin_folder"], alike):
+                    found[key] = [ListedInput(0, fold(path), folder_file(path))]
             return found
 
         return await self._database.read(work)
@@ -152,9 +155,17 @@ class SqliteFlowStore:
         rows = await self._rows("flow_task", (batch_no, json.dumps(list(task_nos))))
         return {row[0]: read_flow_claim(batch_no, row) for row in rows}
 
-    async def list_overdue(self, batch_no: int, *, now: float, limit: int) -> list[Claim]:
-        rows = await self._rows("flow_overdue", (batch_no, now, limit))
-        return [read_flow_claim(batch_no, row) for row in rows]
+    async def list_overdue(self, *, now: float, limit: int, only: Only = None) -> list[tuple[Claim, str]]:
+        rows = await self._rows("flow_overdue", (now, limit, encode_batch_numbers(only)))
+        return [(read_flow_claim(batch_no, tuple(claim)), said) for batch_no, said, *claim in rows]
+
+    async def note_answer(self, batch_no: int, task_no: int, attempt: int, error: str) -> bool:
+        values = (error, batch_no, task_no, attempt)
+        return bool(
+            await self._database.write(
+                lambda connection: connection.execute(SQL["flow_note_answer"], values).rowcount
+            )
+        )
 
     async def list_complete_joins(self, batch_no: int, limit: int) -> list[CompleteJoin]:
         def work(connection: sqlite3.Connection) -> list[CompleteJoin]:

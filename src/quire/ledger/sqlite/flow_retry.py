@@ -10,7 +10,7 @@ from typing import Any
 
 from quire.ledger.flow_rows import judge_roots
 from quire.ledger.sqlite.flow_settlement import advance
-from quire.ledger.sqlite.rows import SQL, fetch_numbers
+from quire.ledger.sqlite.rows import SQL, fetch_numbers, record_event
 from quire.ledger.sqlite.withdrawal import supersede_tasks, withdraw_files
 from quire.ledger.values import TaskSelection
 from quire.model.batch import Batch
@@ -42,6 +42,8 @@ def retry(
     values = (first, names[first - 1], waits_at, now, no, batch.position.round)
     if not connection.execute(SQL["flow_retry_batch"], values).rowcount:
         raise Stale(f"batch {no}: it has been started again", code="wrong_state")
+    started = {"phase": names[first - 1], "round": batch.position.round + 1}
+    record_event(connection, no, now, "phase_started", started)
     touched = _withdraw_units(connection, no, waits_at) if waits_at is not None else set()
     for _, file_no, phase, role, _ in chosen:
         if role != "unit":

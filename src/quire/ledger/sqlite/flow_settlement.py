@@ -97,7 +97,7 @@ def advance(connection: sqlite3.Connection, batch_no: int, now: float) -> bool:
         return False
     progress = find_progress(counters)
     for name in progress.started:
-        record_event(connection, batch_no, now, "phase_started", {"phase": name})
+        record_event(connection, batch_no, now, "phase_started", {"phase": name, "round": counters.round})
     target = Stage.ENDING if progress.ends else Stage.FLOWING
     place = (progress.phase, progress.status, progress.wants_move, target, now, batch_no)
     connection.execute(SQL["flow_set_progress"], place)
@@ -107,13 +107,15 @@ def advance(connection: sqlite3.Connection, batch_no: int, now: float) -> bool:
 def read_counters(connection: sqlite3.Connection, batch_no: int) -> tuple[str, FlowCounters]:
     """The batch's stage, and what its progress is told by."""
     row = connection.execute(SQL["flow_progress"], (batch_no,)).fetchone()
-    stage, phase, sources, open_tasks, waits_at, gathers, joins_at = row
+    stage, round_no, phase, sources, open_tasks, waits_at, gathers, has_manifest, joins_at = row
     counters = FlowCounters(
+        round=round_no,
         phase=phase,
         sources=sources,
         open_tasks=open_tasks,
         waits_at=waits_at,
         gathers=gathers,
+        has_manifest=bool(has_manifest),
         phases=connection.execute(SQL["flow_phases"], (batch_no,)).fetchall(),
         joins_at=joins_at,
     )

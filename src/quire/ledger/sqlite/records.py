@@ -8,6 +8,8 @@ from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileVersio
 from quire.ledger.record_rows import (
     folded_forms,
     group_products,
+    group_steps,
+    list_failed_inputs,
     read_attempt,
     read_counts,
     read_failed_task,
@@ -114,4 +116,6 @@ def _read_outcomes(connection: sqlite3.Connection, batch: Batch, uploads: list[R
     ends = {row[1]: row for row in connection.execute(SQL["inputs_by_folded"], (batch.no, folded)).fetchall()}
     roots = json.dumps([row[0] for row in ends.values()])
     made = group_products(connection.execute(SQL["made_files"], (batch.no, roots)).fetchall())
-    return [read_input(row, ends.get(row[0]), made, batch) for row in uploads]
+    failed = json.dumps(list_failed_inputs(ends.values()))
+    steps = group_steps(connection.execute(SQL["steps_of_inputs"], (batch.no, failed)), batch)
+    return [read_input(row, ends.get(row[0]), made, steps, batch) for row in uploads]

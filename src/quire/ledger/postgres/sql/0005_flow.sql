@@ -32,7 +32,17 @@ ALTER TABLE tasks
   ADD COLUMN given     bytea,                      -- values of earlier steps
   ADD COLUMN waits_for bigint NOT NULL DEFAULT 0,  -- tasks of the folders right below that are not settled
   ADD COLUMN blocks    bigint;                     -- the task of the folder above
-CREATE INDEX tasks_external ON tasks (batch_no, due_at) WHERE state = 'external';
+
+-- No index depends on what every task's life changes (`state`, `member`), and pages keep room: claims and settlements
+-- of plain tasks touch the row alone.
+DROP INDEX tasks_waiting;
+DROP INDEX tasks_failed;
+DROP INDEX tasks_ranked;
+DROP INDEX tasks_running;
+CREATE INDEX tasks_due ON tasks (batch_no, due_at, task_no) WHERE due_at IS NOT NULL;
+CREATE INDEX tasks_failed ON tasks (batch_no, task_no) WHERE error_class IS NOT NULL;
+CREATE INDEX tasks_ranked ON tasks (batch_no, rank, task_no) WHERE rank IS NOT NULL;
+ALTER TABLE tasks SET (fillfactor = 50);
 
 ALTER TABLE files
   ADD COLUMN open      bigint NOT NULL DEFAULT 0,  -- inputs only: further documents of it that are on their way

@@ -18,7 +18,7 @@ ON CONFLICT DO NOTHING
 SELECT plan FROM batches WHERE no = %s
 
 -- name: flow_hold
-SELECT stage, phase, status, last_file, sources, open_tasks, waits_at, gathers, wants_move,
+SELECT stage, round, phase, status, last_file, sources, open_tasks, waits_at, gathers, wants_move, manifest_key IS NOT NULL,
        coalesce(budget_seconds, budget_tokens, budget_money) IS NOT NULL
 FROM batches WHERE no = %s FOR UPDATE
 
@@ -310,12 +310,18 @@ FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 WHERE t.batch_no = %s AND t.task_no = ANY(%s::bigint[])
 
 -- name: flow_overdue
--- Tasks whose answer from outside did not come in time.
-SELECT t.task_no, t.attempt, t.failures, t.interruptions, coalesce(t.started_at, 0),
+-- Tasks whose answer from outside did not come in time. The alarm of a batch is not later than its first deadline.
+SELECT t.batch_no, coalesce(t.error, ''), t.task_no, t.attempt, t.failures, t.interruptions, coalesce(t.started_at, 0),
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
        t.branch, t.file_no, f.root_no, f.lineage, t.tries, t.given
-FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE t.batch_no = %s AND t.state = 'external' AND t.due_at <= %s ORDER BY t.due_at, t.task_no LIMIT %s
+FROM alarms a JOIN batches b ON b.no = a.batch_no AND b.stage = 'flowing'
+JOIN tasks t ON t.batch_no = b.no AND t.state = 'external' AND t.due_at <= %(now)s
+JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+WHERE a.due_at <= %(now)s AND (%(only)s::bigint[] IS NULL OR b.no = ANY(%(only)s::bigint[])) LIMIT %(limit)s
+
+-- name: flow_note_answer
+UPDATE tasks SET error = %s WHERE batch_no = %s AND task_no = %s AND attempt = %s AND state = 'external'
+  AND (SELECT stage FROM batches WHERE no = tasks.batch_no) = 'flowing'
 
 -- name: flow_give_back
 -- Due at once. Numbers of attempts never go back; this one does not count as a try.
@@ -354,9 +360,13 @@ SELECT file_no, folded, born, root_no, key, path, name, size, content_type, dige
 FROM files WHERE batch_no = %s AND folded = ANY(%s::text[]) AND role <> 'unit' AND gone IS DISTINCT FROM 0
 ORDER BY file_no
 
--- name: flow_listed_units
-SELECT folded, path FROM files
-WHERE batch_no = %s AND folded = ANY(%s::text[]) AND role = 'unit' AND gone IS NULL ORDER BY file_no
+-- name: flow_twin_folders
+-- An input in a folder that is spelled otherwise, though it folds alike. '0' follows '/'; the top has no twin.
+SELECT wanted.path, twin.path FROM unnest(%s::text[], %s::text[]) AS wanted (folded, path)
+CROSS JOIN LATERAL (SELECT f.path FROM files f
+                    WHERE f.batch_no = %s AND wanted.folded <> '' AND f.folded >= wanted.folded || '/'
+                      AND f.folded < wanted.folded || '0' AND f.born = 0
+                      AND left(f.path, length(wanted.path) + 1) <> wanted.path || '/' LIMIT 1) twin
 
 -- name: flow_listed_folders
 -- '0' follows '/'.
@@ -374,7 +384,8 @@ WHERE no = %s AND stage = 'flowing' AND gathers = 0 AND sources = 0 AND waits_at
 
 -- name: flow_gather
 UPDATE batches SET cursor = %(cursor)s, updated_at = %(now)s, phase_retries = 0, rests_until = 0
-WHERE no = %(no)s AND stage = 'flowing' AND gathers = %(gathers)s AND cursor = %(at_cursor)s
+WHERE no = %(no)s AND stage = 'flowing' AND gathers = %(gathers)s AND waits_at = %(phase)s AND round = %(round)s
+  AND cursor = %(at_cursor)s
 RETURNING last_file
 
 -- name: flow_found_units
@@ -383,8 +394,9 @@ UPDATE batches SET last_file = %(last_file)s, gathers = CASE WHEN %(complete)s T
 WHERE no = %(no)s
 
 -- name: flow_end_gather
-UPDATE batches SET gathers = 0, sources = sources - 1, cursor = 0, waits_at = %s, updated_at = %s
-WHERE no = %s AND stage = 'flowing' AND gathers = 2
+UPDATE batches SET gathers = 0, sources = sources - 1, cursor = 0, waits_at = %(waits_at)s, updated_at = %(now)s
+WHERE no = %(no)s AND stage = 'flowing' AND gathers = %(gathers)s AND waits_at = %(phase)s AND round = %(round)s
+  AND cursor = %(at_cursor)s
 
 -- name: flow_seen_by
 -- The list as a phase sees it.
@@ -394,8 +406,9 @@ FROM files WHERE batch_no = %(no)s AND file_no > %(after)s AND listed AND role <
 ORDER BY file_no LIMIT %(limit)s
 
 -- name: flow_units
+-- All rows of a batch that flows are of round 1: with that, they are in the index by number.
 SELECT file_no, path FROM files
-WHERE batch_no = %s AND file_no > %s AND role = 'unit' AND gone IS NULL AND born = %s ORDER BY file_no LIMIT %s
+WHERE batch_no = %s AND file_no > %s AND role = 'unit' AND gone IS NULL AND round = 1 AND born = %s ORDER BY file_no LIMIT %s
 
 -- name: flow_unit_numbers
 SELECT path, file_no FROM files
@@ -412,17 +425,17 @@ FROM files u JOIN files c ON c.batch_no = u.batch_no AND c.role = 'unit' AND c.g
 WHERE u.batch_no = %(no)s AND u.file_no = ANY(%(units)s::bigint[]) GROUP BY u.file_no
 
 -- name: flow_values_of
--- The results of earlier phases on documents and on what they were made of.
-WITH RECURSIVE line (start_no, file_no, generation) AS (
-  SELECT given.no, given.no, 0 FROM unnest(%(files)s::bigint[]) AS given (no)
+-- The results of earlier phases on documents, and on what they were made of up to the phase that made them.
+WITH RECURSIVE line (start_no, file_no, before, generation) AS (
+  SELECT given.no, given.no, %(phase)s::bigint, 0 FROM unnest(%(files)s::bigint[]) AS given (no)
   UNION ALL
-  SELECT line.start_no, f.parent_no, line.generation + 1
+  SELECT line.start_no, f.parent_no, least(line.before, f.born + 1)::bigint, line.generation + 1
   FROM line JOIN files f ON f.batch_no = %(no)s AND f.file_no = line.file_no
-  WHERE f.parent_no IS NOT NULL AND line.generation < 100
+  WHERE f.parent_no IS NOT NULL
 )
 SELECT line.start_no, t.phase, t.branch, t.result
 FROM line JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = line.file_no
-WHERE t.state = 'done' AND t.result IS NOT NULL AND t.phase < %(phase)s
+WHERE t.state = 'done' AND t.result IS NOT NULL AND t.phase < line.before
 ORDER BY line.start_no, t.phase, line.generation DESC, t.branch
 
 -- name: flow_nearest_root
@@ -466,7 +479,8 @@ WHERE batch_no = %(no)s AND born = 0 AND outcome IS NULL AND file_no IN (
 -- name: flow_retry_batch
 UPDATE batches SET stage = 'flowing', stood = NULL, round = round + 1, phase = %(phase)s, status = %(status)s,
                    completed_at = NULL, error = NULL, sources = 0, gathers = 0, cursor = 0, waits_at = %(waits_at)s,
-                   wants_move = true, updated_at = %(now)s, mover = NULL, phase_retries = 0, rests_until = 0
+                   wants_move = true, updated_at = %(now)s, mover = NULL, phase_retries = 0, rests_until = 0,
+                   delivered_at = NULL
 WHERE no = %(no)s AND stage = 'done' AND round = %(round)s
 
 -- name: flow_made_since

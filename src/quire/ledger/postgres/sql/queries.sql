@@ -579,7 +579,7 @@ UPDATE batches SET tier = %s, updated_at = %s WHERE no = %s AND stage NOT IN ('d
 SELECT t.task_no, t.file_no, t.phase, f.role, f.root_no
 FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
-WHERE t.batch_no = %(no)s AND t.state = 'failed'
+WHERE t.batch_no = %(no)s AND t.state = 'failed' AND t.error_class IS NOT NULL
   AND (%(error_class)s::text IS NULL OR t.error_class = %(error_class)s)
   AND (%(path)s::text IS NULL OR f.path = %(path)s OR root.path = %(path)s
        OR (f.role = 'unit' AND EXISTS (SELECT 1 FROM members m
@@ -595,7 +595,7 @@ FROM batches b JOIN tasks t ON t.batch_no = b.no
 JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
 LEFT JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
-WHERE b.no = %(no)s AND t.state = 'failed'
+WHERE b.no = %(no)s AND t.state = 'failed' AND t.error_class IS NOT NULL
   AND (b.stage = 'done' OR (b.stood = 'working' AND t.task_no >= r.first_task))
   AND (%(error_class)s::text IS NULL OR t.error_class = %(error_class)s)
   AND (%(path)s::text IS NULL OR f.path = %(path)s OR root.path = %(path)s
@@ -771,10 +771,11 @@ SELECT error_class, tasks FROM failures WHERE batch_no = %s AND tasks > 0
 ORDER BY tasks DESC, error_class COLLATE "C"
 
 -- name: failed_tasks
-SELECT t.task_no, coalesce(r.name, ''), f.path, f.key, coalesce(t.error_class, ''), coalesce(t.error, '')
+SELECT t.task_no, coalesce(r.name, ''), f.path, f.key, coalesce(t.error_class, ''), coalesce(t.error, ''), t.branch
 FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 LEFT JOIN rounds r ON r.batch_no = t.batch_no AND r.round = t.round AND r.phase = t.phase
-WHERE t.batch_no = %s AND t.task_no > %s AND t.state = 'failed' ORDER BY t.task_no LIMIT %s
+WHERE t.batch_no = %s AND t.task_no > %s AND t.state = 'failed' AND t.error_class IS NOT NULL
+ORDER BY t.task_no LIMIT %s
 
 -- name: failed_paths
 SELECT path FROM (
@@ -833,7 +834,7 @@ WITH theirs AS (
 )
 SELECT name, round + CASE WHEN task_no >> 40 = 0 THEN 0 ELSE
          (SELECT count(*) FROM events e WHERE e.batch_no = %(no)s AND e.type = 'batch_retried' AND e.at <= found.started_at) END,
-       task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error FROM (
+       task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error, branch FROM (
 SELECT coalesce(r.name, '') AS name, w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
        a.seconds, w.path, coalesce(a.error_class, '') AS error_class, coalesce(a.error, '') AS error, w.branch
 FROM work w JOIN attempts a ON a.batch_no = %(no)s AND a.task_no = w.task_no
@@ -845,6 +846,31 @@ FROM work w LEFT JOIN rounds r ON r.batch_no = %(no)s AND r.round = w.round AND 
 WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)) found
 ORDER BY CASE WHEN task_no >> 40 = 0 THEN task_no ELSE task_no >> 40 END,
          CASE WHEN task_no >> 40 = 0 THEN '' ELSE path END COLLATE "C", branch, task_no, attempt, outcome DESC
+
+-- name: steps_of_inputs
+-- Settled tasks on these inputs, on what was made of them, and on the units that any of those belong to; also failed
+-- ones on folders without members that an input stands for.
+WITH theirs AS (
+  SELECT unnest(%(roots)s::bigint[]) AS root_no, unnest(%(roots)s::bigint[]) AS file_no
+  UNION
+  SELECT root_no, file_no FROM files
+  WHERE batch_no = %(no)s AND root_no = ANY(%(roots)s::bigint[]) AND born > 0 AND role <> 'unit'
+), mine AS (
+  SELECT root_no, file_no FROM theirs
+  UNION
+  SELECT theirs.root_no, m.unit_no FROM theirs
+  JOIN members m ON m.batch_no = %(no)s AND m.file_no = theirs.file_no
+  UNION
+  SELECT u.root_no, u.file_no FROM files u
+  JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = u.file_no AND t.state = 'failed'
+  WHERE u.batch_no = %(no)s AND u.root_no = ANY(%(roots)s::bigint[]) AND u.born > 0 AND u.role = 'unit'
+)
+SELECT mine.root_no, t.phase, t.branch, coalesce(r.name, ''), t.state, coalesce(t.error_class, ''), coalesce(t.error, '')
+FROM mine JOIN files f ON f.batch_no = %(no)s AND f.file_no = mine.file_no
+JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = mine.file_no
+LEFT JOIN rounds r ON r.batch_no = %(no)s AND r.round = t.round AND r.phase = t.phase
+WHERE t.state IN ('done', 'failed')
+ORDER BY t.phase, t.branch, f.path COLLATE "C", t.task_no
 
 -- name: strays
 SELECT task_no, attempt, outcome, worker, received_at, kind FROM strays WHERE batch_no = %s ORDER BY no LIMIT %s

@@ -229,13 +229,11 @@ CREATE TABLE tasks (
   waits_for     bigint NOT NULL DEFAULT 0,     -- tasks of the folders right below that are not settled
   blocks        bigint,                        -- the task of the folder above
   PRIMARY KEY (batch_no, task_no)
-);
-CREATE INDEX tasks_waiting ON tasks (batch_no, due_at, task_no) WHERE state = 'waiting';
-CREATE INDEX tasks_failed ON tasks (batch_no, task_no) WHERE state = 'failed';
+) WITH (fillfactor = 50);
+CREATE INDEX tasks_due ON tasks (batch_no, due_at, task_no) WHERE due_at IS NOT NULL;
+CREATE INDEX tasks_failed ON tasks (batch_no, task_no) WHERE error_class IS NOT NULL;
 CREATE INDEX tasks_of_file ON tasks (batch_no, file_no);
-CREATE INDEX tasks_ranked ON tasks (batch_no, rank, task_no) WHERE state = 'ready' AND rank IS NOT NULL;
-CREATE INDEX tasks_running ON tasks (member, batch_no, task_no) WHERE state = 'running';
-CREATE INDEX tasks_external ON tasks (batch_no, due_at) WHERE state = 'external';
+CREATE INDEX tasks_ranked ON tasks (batch_no, rank, task_no) WHERE rank IS NOT NULL;
 
 -- Steps side by side on one document: their effects are applied once, when all have settled.
 CREATE TABLE joins (

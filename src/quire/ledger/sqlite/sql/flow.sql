@@ -90,7 +90,7 @@ WHERE batch_no = ?1 AND task_no = (SELECT blocks FROM tasks WHERE batch_no = ?1 
   AND state = 'blocked' AND waits_for <= 0
 
 -- name: flow_progress
-SELECT b.stage, b.phase, b.sources, b.open_tasks, b.waits_at, b.gathers,
+SELECT b.stage, b.round, b.phase, b.sources, b.open_tasks, b.waits_at, b.gathers, b.manifest_key IS NOT NULL,
        (SELECT j.phase FROM joins j INDEXED BY joins_open WHERE j.batch_no = b.no AND j.left <= 0 AND j.resolved = 0
         ORDER BY j.left, j.phase LIMIT 1)
 FROM batches b WHERE b.no = ?
@@ -160,20 +160,26 @@ WHERE t.batch_no = ?1 AND t.task_no IN (SELECT value FROM json_each(?2))
 INSERT INTO alarms (batch_no, due_at)
 SELECT ?1, min(due_at) FROM (
   SELECT * FROM (SELECT due_at FROM tasks INDEXED BY tasks_waiting WHERE batch_no = ?1 AND state = 'waiting'
-                 ORDER BY due_at LIMIT 1)
+                   AND due_at IS NOT NULL ORDER BY due_at LIMIT 1)
   UNION ALL
   SELECT * FROM (SELECT due_at FROM tasks INDEXED BY tasks_external WHERE batch_no = ?1 AND state = 'external'
-                 ORDER BY due_at LIMIT 1))
+                   AND due_at IS NOT NULL ORDER BY due_at LIMIT 1))
 WHERE true HAVING min(due_at) IS NOT NULL
 ON CONFLICT (batch_no) DO UPDATE SET due_at = min(due_at, excluded.due_at)
 
 -- name: flow_overdue
--- Tasks whose answer from outside did not come in time.
-SELECT t.task_no, t.attempt, t.failures, t.interruptions, coalesce(t.started_at, 0),
+-- Tasks whose answer from outside did not come in time. The alarm of a batch is not later than its first deadline.
+SELECT t.batch_no, coalesce(t.error, ''), t.task_no, t.attempt, t.failures, t.interruptions, coalesce(t.started_at, 0),
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
        t.branch, t.file_no, f.root_no, f.lineage, t.tries, t.given
-FROM tasks t INDEXED BY tasks_external JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE t.batch_no = ?1 AND t.state = 'external' AND t.due_at <= ?2 ORDER BY t.due_at LIMIT ?3
+FROM alarms a CROSS JOIN batches b ON b.no = a.batch_no
+CROSS JOIN tasks t INDEXED BY tasks_external ON t.batch_no = b.no AND t.state = 'external' AND t.due_at <= ?1
+CROSS JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+WHERE a.due_at <= ?1 AND b.stage = 'flowing' AND (?3 IS NULL OR b.no IN (SELECT value FROM json_each(?3))) LIMIT ?2
+
+-- name: flow_note_answer
+UPDATE tasks SET error = ? WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state = 'external'
+  AND (SELECT stage FROM batches WHERE no = tasks.batch_no) = 'flowing'
 
 -- name: flow_complete_joins
 SELECT j.phase, j.file_no, f.root_no, f.lineage,
@@ -200,16 +206,17 @@ SELECT f.file_no, f.folded, f.born, f.root_no,
 FROM json_each(?2) wanted CROSS JOIN files f INDEXED BY files_folded ON f.batch_no = ?1 AND f.folded = wanted.value
 WHERE f.role <> 'unit' AND f.gone IS NOT 0
 
--- name: flow_listed_units
-SELECT f.folded, f.path FROM json_each(?2) wanted
-CROSS JOIN files f INDEXED BY files_unit_paths ON f.batch_no = ?1 AND f.folded = wanted.value
-WHERE f.role = 'unit' AND f.gone IS NULL
-
 -- name: flow_listed_folders
 -- '0' follows '/'.
 SELECT wanted.value FROM json_each(?2) wanted
 WHERE EXISTS (SELECT 1 FROM files f INDEXED BY files_folded WHERE f.batch_no = ?1 AND f.folded >= wanted.value
               AND f.folded < substr(wanted.value, 1, length(wanted.value) - 1) || '0' AND f.born = 0)
+
+-- name: flow_twin_folder
+-- An input in a folder that is spelled otherwise, though it folds alike. '0' follows '/'; the top has no twin.
+SELECT f.path FROM files f INDEXED BY files_folded
+WHERE f.batch_no = ?1 AND ?2 <> '' AND f.folded >= ?2 || '/' AND f.folded < ?2 || '0' AND f.born = 0
+  AND substr(f.path, 1, length(?3) + 1) <> ?3 || '/' LIMIT 1
 
 -- name: flow_to_admit
 SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
@@ -220,15 +227,16 @@ UPDATE batches SET gathers = 1, sources = sources + 1, cursor = 0, wants_move = 
 WHERE no = ? AND stage = 'flowing' AND gathers = 0 AND sources = 0 AND waits_at = ?
 
 -- name: flow_gather
+-- The compare-and-swap of who makes units: of the same phase in the same round, and as far as before.
 UPDATE batches SET cursor = ?, last_file = ?, updated_at = ?, phase_retries = 0, rests_until = 0
-WHERE no = ? AND stage = 'flowing' AND gathers = ? AND cursor = ?
+WHERE no = ? AND stage = 'flowing' AND gathers = ? AND waits_at = ? AND round = ? AND cursor = ?
 
 -- name: flow_gather_stage
 UPDATE batches SET gathers = ?, cursor = 0 WHERE no = ? AND stage = 'flowing' AND gathers = ?
 
 -- name: flow_end_gather
 UPDATE batches SET gathers = 0, sources = sources - 1, cursor = 0, waits_at = ?, updated_at = ?
-WHERE no = ? AND stage = 'flowing' AND gathers = 2
+WHERE no = ? AND stage = 'flowing' AND gathers = ? AND waits_at = ? AND round = ? AND cursor = ?
 
 -- name: flow_seen_by
 -- The list as a phase sees it.
@@ -238,8 +246,9 @@ FROM files WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND role <> 'unit
 ORDER BY file_no LIMIT ?4
 
 -- name: flow_units
+-- All rows of a batch that flows are of round 1: with that, they are in the index by number.
 SELECT file_no, path FROM files INDEXED BY files_units
-WHERE batch_no = ? AND file_no > ? AND role = 'unit' AND gone IS NULL AND born = ? ORDER BY file_no LIMIT ?
+WHERE batch_no = ? AND file_no > ? AND role = 'unit' AND gone IS NULL AND round = 1 AND born = ? ORDER BY file_no LIMIT ?
 
 -- name: flow_unit_numbers
 SELECT path, file_no FROM files INDEXED BY files_unit_paths
@@ -257,16 +266,17 @@ SELECT u.file_no, (SELECT count(*) FROM files c INDEXED BY files_unit_paths
 FROM files u WHERE u.batch_no = ?1 AND u.file_no IN (SELECT value FROM json_each(?2))
 
 -- name: flow_values_of
--- The results of earlier phases on a document and on what it was made of.
-WITH RECURSIVE line (file_no, generation) AS (
-  SELECT ?2, 0
+-- The results of earlier phases on a document, and on what it was made of up to the phase that made it.
+WITH RECURSIVE line (file_no, before, generation) AS (
+  SELECT ?2, ?3, 0
   UNION ALL
-  SELECT f.parent_no, line.generation + 1 FROM line CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = line.file_no
-  WHERE f.parent_no IS NOT NULL AND line.generation < 100
+  SELECT f.parent_no, min(line.before, f.born + 1), line.generation + 1
+  FROM line CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = line.file_no
+  WHERE f.parent_no IS NOT NULL
 )
 SELECT t.phase, t.branch, t.result FROM line CROSS JOIN tasks t INDEXED BY tasks_of_file
 ON t.batch_no = ?1 AND t.file_no = line.file_no
-WHERE t.state = 'done' AND t.result IS NOT NULL AND t.phase < ?3 ORDER BY t.phase, line.generation DESC
+WHERE t.state = 'done' AND t.result IS NOT NULL AND t.phase < line.before ORDER BY t.phase, line.generation DESC
 
 -- name: flow_nearest_root
 -- Of a folder without members: the first member of the nearest folder below that has one.
@@ -346,7 +356,7 @@ SELECT plan FROM batches WHERE no = ?
 -- name: flow_retry_batch
 UPDATE batches SET stage = 'flowing', stood = NULL, round = round + 1, phase = ?1, status = ?2, completed_at = NULL, error = NULL,
                    sources = 0, gathers = 0, cursor = 0, waits_at = ?3, wants_move = 1, updated_at = ?4, mover = NULL,
-                   phase_retries = 0, rests_until = 0
+                   phase_retries = 0, rests_until = 0, delivered_at = NULL
 WHERE no = ?5 AND stage = 'done' AND round = ?6
 
 -- name: flow_chosen

@@ -425,7 +425,7 @@ ON CONFLICT (batch_no) DO UPDATE SET due_at = min(due_at, excluded.due_at)
 
 -- name: next_alarm
 SELECT min(at) FROM (
-  SELECT max(a.due_at, b.dispatch_at) AS at FROM alarms a JOIN batches b ON b.no = a.batch_no
+  SELECT max(a.due_at, b.dispatch_at) AS at FROM alarms a CROSS JOIN batches b ON b.no = a.batch_no
   WHERE b.stage IN ('working', 'flowing') AND b.hold IS NULL AND max(a.due_at, b.dispatch_at) > ?1
     AND (?2 IS NULL OR b.no IN (SELECT value FROM json_each(?2)))
   UNION ALL
@@ -707,7 +707,7 @@ FROM rounds WHERE batch_no = ? GROUP BY phase ORDER BY phase
 SELECT error_class, tasks FROM failures WHERE batch_no = ? AND tasks > 0 ORDER BY tasks DESC, error_class
 
 -- name: failed_tasks
-SELECT t.task_no, coalesce(r.name, ''), f.path, f.key, coalesce(t.error_class, ''), coalesce(t.error, '')
+SELECT t.task_no, coalesce(r.name, ''), f.path, f.key, coalesce(t.error_class, ''), coalesce(t.error, ''), t.branch
 FROM tasks t INDEXED BY tasks_failed CROSS JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 LEFT JOIN rounds r ON r.batch_no = t.batch_no AND r.round = t.round AND r.phase = t.phase
 WHERE t.batch_no = ? AND t.task_no > ? AND t.state = 'failed' ORDER BY t.task_no LIMIT ?
@@ -778,7 +778,7 @@ WITH theirs AS (
 )
 SELECT name, round + CASE WHEN task_no >> 40 = 0 THEN 0 ELSE
          (SELECT count(*) FROM events e WHERE e.batch_no = ?1 AND e.type = 'batch_retried' AND e.at <= found.started_at) END,
-       task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error FROM (
+       task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error, branch FROM (
 SELECT coalesce(r.name, '') AS name, w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
        a.seconds, w.path, coalesce(a.error_class, '') AS error_class, coalesce(a.error, '') AS error, w.branch
 FROM work w CROSS JOIN attempts a ON a.batch_no = ?1 AND a.task_no = w.task_no
@@ -790,6 +790,31 @@ FROM work w LEFT JOIN rounds r ON r.batch_no = ?1 AND r.round = w.round AND r.ph
 WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)) found
 ORDER BY CASE WHEN task_no >> 40 = 0 THEN task_no ELSE task_no >> 40 END, CASE WHEN task_no >> 40 = 0 THEN '' ELSE path END,
          branch, task_no, attempt, outcome DESC
+
+-- name: steps_of_inputs
+-- Settled tasks on these inputs, on what was made of them, and on the units that any of those belong to; also failed
+-- ones on folders without members that an input stands for.
+WITH theirs AS (
+  SELECT value AS root_no, value AS file_no FROM json_each(?2)
+  UNION
+  SELECT f.root_no, f.file_no FROM json_each(?2) r
+  CROSS JOIN files f INDEXED BY files_made ON f.batch_no = ?1 AND f.root_no = r.value AND f.born > 0 AND f.role <> 'unit'
+), mine AS (
+  SELECT root_no, file_no FROM theirs
+  UNION
+  SELECT theirs.root_no, m.unit_no FROM theirs
+  CROSS JOIN members m INDEXED BY members_file ON m.batch_no = ?1 AND m.file_no = theirs.file_no
+  UNION
+  SELECT u.root_no, u.file_no FROM json_each(?2) r
+  CROSS JOIN files u INDEXED BY files_made ON u.batch_no = ?1 AND u.root_no = r.value AND u.born > 0 AND u.role = 'unit'
+  CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ?1 AND t.file_no = u.file_no AND t.state = 'failed'
+)
+SELECT mine.root_no, t.phase, t.branch, coalesce(r.name, ''), t.state, coalesce(t.error_class, ''), coalesce(t.error, '')
+FROM mine CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = mine.file_no
+CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ?1 AND t.file_no = mine.file_no
+LEFT JOIN rounds r ON r.batch_no = ?1 AND r.round = t.round AND r.phase = t.phase
+WHERE t.state IN ('done', 'failed')
+ORDER BY t.phase, t.branch, f.path, t.task_no
 
 -- name: strays
 SELECT task_no, attempt, outcome, worker, received_at, kind FROM strays WHERE batch_no = ? ORDER BY no LIMIT ?

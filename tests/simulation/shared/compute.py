@@ -7,18 +7,17 @@ dies) and adds what a world of callbacks brings: reports that come twice, late, 
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from msgspec import Struct, structs
 
-from quire.engine import cache
 from quire.model.work import Order, Outcome, Report, StepCall
-from quire.testing.memory_blobs import MemoryBlobs
-from tests.simulation.engine.chaos import Chaos
-from tests.simulation.engine.kernel import EPOCH, Kernel, SimSignal, checkpoint, pause
-from tests.simulation.engine.worlds import Nature, World, result_of
+from tests.simulation.shared.chaos import Chaos
+from tests.simulation.shared.kernel import EPOCH, Kernel, SimSignal, checkpoint, pause
 
 FAILURES = (Outcome.ERRED, Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY)
 FORGED = "forged"
+COROUTINES = 6  # of one step that run at once in one process
 
 
 class Execution(Struct, frozen=True):
@@ -31,56 +30,26 @@ class Execution(Struct, frozen=True):
     outcome: Outcome
 
 
-class Steps:
-    """What steps do, the same for all processes; remembers what ran."""
+class Steps(Protocol):
+    """What steps do, the same for all processes; remembers what ran. `shaken` are tasks that failed though
+    they need not, and how often.
+    """
 
-    def __init__(self, world: World, blobs: MemoryBlobs, chaos: Chaos, kernel: Kernel) -> None:
-        self._world = world
-        self._blobs = blobs
-        self._chaos = chaos
-        self._chance = kernel.chance
-        self.shaken: dict[tuple[int, int], int] = {}  # tasks that failed though they need not, how often
-        self.ran: list[Execution] = []
-        self.begun: set[tuple[int, int, int]] = set()
+    shaken: dict[tuple[int, int], int]
+    ran: list[Execution]
+    begun: set[tuple[int, int, int]]
 
-    def key(self, call: StepCall, order: Order) -> str | None:
-        phase = self._world.phase_of(call.step)
-        return cache.cache_key_of(cache.cache_key_prefix(phase), phase, order)
+    def key(self, call: StepCall, order: Order) -> str | None: ...
 
-    def execute(self, call: StepCall, order: Order, seconds: float, worker: str, now: float) -> Report:
-        outcome = self._outcome(call, order)
-        self.ran.append(
-            Execution(order.batch_no, order.task_no, order.attempt, self.key(call, order), outcome)
-        )
-        return self.report(call, order, outcome, seconds, worker, now)
+    def execute(self, call: StepCall, order: Order, seconds: float, worker: str, now: float) -> Report: ...
+
+    def may_be_late(self, report: Report) -> bool:
+        """Whether an attempt that was given up for lost time may have succeeded after all."""
+        ...
 
     def report(
         self, call: StepCall, order: Order, outcome: Outcome, seconds: float, worker: str, now: float
-    ) -> Report:
-        place = (order.batch_no, order.task_no, order.attempt)
-        if outcome is not Outcome.DONE:
-            words = (outcome.value, f"simulated: {outcome.value}")
-            return Report(*place, outcome, now, seconds, worker, None, *words)
-        result, bodies = result_of(self._world.phase_of(call.step), order.file, order.earlier)
-        for product, body in zip(result.products, bodies, strict=True):
-            self._blobs.store(product.key, body)
-        return Report(*place, outcome, now, seconds, worker, result)
-
-    def _outcome(self, call: StepCall, order: Order) -> Outcome:
-        phase = self._world.phase_of(call.step)
-        nature = self._world.nature(phase, order.file)
-        if nature not in {Nature.GOOD, Nature.SHAKY}:
-            return Outcome(nature.value)
-        if self._chaos.happens(self._chaos.rates.failing / 4):
-            return Outcome.INTERRUPTED
-        task = (order.batch_no, order.task_no)
-        # One failure less than the limit: what would succeed without faults must succeed with them.
-        blamed = self.shaken.get(task, 0)
-        shaky = nature is Nature.SHAKY and self._chance.random() < 0.6
-        if (shaky or self._chaos.happens(self._chaos.rates.failing)) and blamed < phase.max_attempts - 1:
-            self.shaken[task] = blamed + 1
-            return self._chance.choice(FAILURES)
-        return Outcome.DONE
+    ) -> Report: ...
 
 
 class SimCompute:
@@ -114,8 +83,14 @@ class SimCompute:
         self._count = 0
         self._dead = False
 
-    def capacity(self, compute: str = "") -> int:  # noqa: ARG002 the only one
-        return max(0, self._workers + self._backlog - len(self._waiting) - len(self._running))
+    def capacity(self, compute: str = "", call: StepCall | None = None) -> int:  # noqa: ARG002 the only one
+        """Coroutines have room of their own, by step; so have steps with a limit."""
+        if call is not None and (call.asynchronous or call.at_once):
+            here = [one for one, *_ in (*self._waiting, *self._running.values())]
+            limit = call.at_once or COROUTINES
+            return max(0, limit - sum(one.step == call.step for one in here))
+        out = sum(not one.asynchronous for one, *_ in (*self._waiting, *self._running.values()))
+        return max(0, self._workers + self._backlog - out)
 
     async def submit(self, call: StepCall, orders: list[Order]) -> None:
         await checkpoint()
@@ -162,8 +137,14 @@ class SimCompute:
             self._signal.set()
 
     def _begin(self) -> None:
-        while self._waiting and len(self._running) < self._workers:
-            call, order = self._waiting.popleft()
+        busy = sum(not call.asynchronous for call, *_ in self._running.values())
+        waiting, self._waiting = self._waiting, deque()
+        for call, order in waiting:
+            if not call.asynchronous:
+                if busy >= self._workers:
+                    self._waiting.append((call, order))
+                    continue
+                busy += 1
             self._count += 1
             self._running[self._count] = (call, order, self._kernel.time)
             self._steps.begun.add((order.batch_no, order.task_no, order.attempt))
@@ -187,16 +168,12 @@ class SimCompute:
         if report.outcome is Outcome.DONE and self._chaos.happens(rates.echoes):
             # A failure would be judged there without knowing how many came before: nobody routes it so.
             self._later(report, self._elsewhere)
-        tardy = self._steps_say_good(report) and report.outcome is Outcome.TIMED_OUT
-        if tardy and self._chaos.happens(0.5):
+        if self._steps.may_be_late(report) and self._chaos.happens(0.5):
             late = self._report(call, order, Outcome.DONE, report.seconds)
             self._later(late, self.deliver)
         if self._chaos.happens(rates.forged):
             for forgery in _forgeries(report):
                 self._later(forgery, self.deliver)
-
-    def _steps_say_good(self, report: Report) -> bool:
-        return (report.batch_no, report.task_no) in self._steps.shaken
 
     def _later(self, report: Report, deliver: Callable[[Report], None]) -> None:
         self._kernel.after(self._kernel.chance.choice((0.1, 2.0, 12.0)), partial(deliver, report))

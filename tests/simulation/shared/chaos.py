@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from quire.model.errors import Missing, Retry, Unavailable
-from tests.simulation.engine.kernel import Kernel, SimProcess, checkpoint, pause
+from tests.simulation.shared.kernel import Kernel, SimProcess, checkpoint, pause
 
 NOT_AWAITED = frozenset({"stream", "list", "local_path", "keep"})
 READS = frozenset(
@@ -38,6 +38,7 @@ READS = frozenset(
             "preview_retry",
         ),
         *("list_uploads", "find_run", "get", "head", "get_start_message"),
+        "list_failed_tasks",
         *("get_plan", "find_listed", "list_flowing", "list_admissible", "load_claims", "list_overdue"),
         *("list_complete_joins", "list_seen", "list_flow_units", "find_unit_numbers", "list_values"),
     }

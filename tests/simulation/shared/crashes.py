@@ -1,7 +1,7 @@
 """A crash at exactly the n-th write of a house, before it happens or after it is durable."""
 
-from tests.simulation.engine.chaos import READS, Chaos, Rates
-from tests.simulation.engine.kernel import Crash, Kernel
+from tests.simulation.shared.chaos import READS, Chaos, Rates
+from tests.simulation.shared.kernel import Crash, Kernel
 
 
 class CrashAt(Chaos):

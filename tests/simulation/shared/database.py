@@ -115,6 +115,22 @@ def _guards() -> list[str]:
              WHERE batch_no = NEW.batch_no AND task_no = NEW.task_no;
              INSERT OR REPLACE INTO sim_done VALUES (NEW.batch_no, NEW.task_no, NEW.attempt);
            END""",
+        _guard(
+            "tasks",
+            "state, error_class",
+            "OLD.state = 'done' AND NEW.state = 'failed' "
+            "AND NEW.error_class NOT IN ('name_twice', 'two_replacements')",
+            _TASK + " || ' fails though it was done'",
+        ),
+        _guard(
+            "files",
+            "path, key, tags, name, digest, born, listed, role, root_no, parent_no, lineage",
+            "OLD.role <> 'unit' OR OLD.key <> '' AND OLD.key <> NEW.key",
+            "'file ' || OLD.batch_no || '/' || OLD.file_no || ' is not what it was'",
+        ),
+        """CREATE TRIGGER sim_not_done AFTER UPDATE OF state ON tasks
+           WHEN OLD.state = 'done' AND NEW.state = 'failed'
+           BEGIN DELETE FROM sim_done WHERE batch_no = NEW.batch_no AND task_no = NEW.task_no; END""",
         """CREATE TRIGGER sim_event AFTER INSERT ON events
            WHEN NEW.type IN ('batch_done', 'phase_started', 'batch_started')
            BEGIN

@@ -11,18 +11,17 @@ from quire.model import manifest
 from quire.model.batch import Batch, Stage
 from quire.model.errors import QuireError, Reject
 from quire.testing.memory_blobs import MemoryBlobs
-from tests.simulation.engine.database import SimDatabase
-from tests.simulation.engine.kernel import Kernel, pause, run_alone
-from tests.simulation.engine.processes import Outside
-from tests.simulation.engine.worlds import NEXT, World
+from tests.simulation.shared.database import SimDatabase
+from tests.simulation.shared.kernel import Kernel, pause, run_alone
+from tests.simulation.shared.processes import Outside
 
+NEXT = "next"  # where batches are handed over
 LOOK_SECONDS = 0.5
 LEASE_SECONDS = 60.0
 
 
 class Follower:
-    def __init__(self, world: World, outside: Outside, database: SimDatabase, blobs: MemoryBlobs) -> None:
-        self._world = world
+    def __init__(self, outside: Outside, database: SimDatabase, blobs: MemoryBlobs) -> None:
         self._outside = outside
         self._database = database
         self._blobs = blobs

@@ -1,13 +1,11 @@
-"""The processes of a simulated house: conductors and foremen on their wheels, clients, and an operator."""
+"""The processes of a simulated house: conductors and foremen on their wheels, and an operator."""
 
-import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
 
-from quire.batches.submission import close_batch
 from quire.engine import moves
 from quire.engine.dispatcher import Dispatcher
 from quire.engine.loop import EngineLoop
@@ -16,15 +14,14 @@ from quire.engine.outbox import Outbox
 from quire.engine.retry import PhasePolicy, RetryPolicy
 from quire.engine.scheduler import Scheduler
 from quire.engine.sharing import Shares
-from quire.ledger.port import BatchDraft, OperatorAction, TaskSelection
-from quire.model.batch import Stage
+from quire.ledger.port import OperatorAction, TaskSelection
+from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Missing, Retry, Stale, Unavailable
 from quire.model.pipeline import Pipeline
 from quire.model.pipelines import stored_plan
-from tests.simulation.engine.compute import SimCompute
-from tests.simulation.engine.kernel import Kernel, SimIds, SimProcess, SimSignal, pause
-from tests.simulation.engine.worlds import BatchSpec
+from tests.simulation.shared.compute import SimCompute
+from tests.simulation.shared.kernel import Kernel, SimIds, SimProcess, SimSignal, pause
 
 BEAT_SECONDS = 2.0
 STALE_SECONDS = 8.0
@@ -132,37 +129,6 @@ class House:
         self.wheel.stop()
 
 
-async def client(spec: BatchSpec, outside: Outside, kernel: Kernel) -> None:
-    """Hands in a batch, again and again until it is accepted; its successor goes on where it was killed."""
-    await pause(kernel, spec.at)
-    while True:
-        with suppress(Retry, Stale, sqlite3.IntegrityError):  # the last: another client of it was faster
-            batch = await outside.ledger.find_run(spec.id)
-            if batch is None:
-                batch = await outside.ledger.open_batch(
-                    BatchDraft(
-                        id=spec.id,
-                        run_key=spec.id,
-                        pipeline=spec.pipeline.name,
-                        pipeline_version=spec.pipeline.version,
-                        plan="{}",
-                        now=outside.clock.now(),
-                        tier=spec.tier,
-                        tenant=spec.tenant,
-                        budget=spec.budget,
-                        hands_over_to=spec.hands_over_to,
-                    )
-                )
-            if batch.position.stage is not Stage.OPEN:
-                return
-            await outside.ledger.record_uploads(batch.no, spec.uploads)
-            await close_batch(
-                batch, spec.pipeline, uploads=outside.ledger, blobs=outside.blobs, clock=outside.clock
-            )
-            return
-        await pause(kernel, 0.5)
-
-
 async def operator(
     ids: list[str], outside: Outside, kernel: Kernel, per_second: float, active: Callable[[], bool]
 ) -> None:
@@ -179,6 +145,7 @@ async def operator(
         "prioritise",
         "again",
         "again",
+        "some again",
     )
     while active():
         await pause(kernel, chance.expovariate(per_second))
@@ -191,18 +158,13 @@ async def intervene(outside: Outside, batch_id: str, name: str, *, tier: int = 3
     act = OperatorAction(actor="operator", reason=f"simulated {name}", now=outside.clock.now())
     match name:
         case "again":
-            if batch.position.stage is not Stage.DONE:
-                return
-            chosen = await outside.ledger.preview_retry(batch.no, TaskSelection())
-            plan = stored_plan(batch)
-            if chosen.failed and plan is not None:
-                names = [phase.name for phase in plan.phases]
-                waiting = [number for number, phase in enumerate(plan.phases, start=1) if phase.waits]
-                await outside.ledger.retry_flow(batch, TaskSelection(), act, waiting=waiting, names=names)
-            elif chosen.failed:
-                pipeline = outside.pipelines[batch.pipeline]
-                move = moves.retry_round(batch, pipeline, min(one[0] for one in chosen.failed), now=act.now)
-                await outside.ledger.retry_tasks(move, TaskSelection(), act)
+            await _retry(outside, batch, TaskSelection(), act)
+        case "some again":
+            failed = await outside.ledger.list_failed_tasks(batch.no, limit=tier)
+            if failed:
+                one = failed[-1]
+                chosen = {"error_class": one.error_class} if tier % 2 else {"path": one.path}
+                await _retry(outside, batch, TaskSelection(**chosen), act)
         case "reopen":
             plan = stored_plan(batch)
             if plan is None:
@@ -214,3 +176,21 @@ async def intervene(outside: Outside, batch_id: str, name: str, *, tier: int = 3
             await outside.ledger.set_priority(batch.no, tier, act)
         case _:
             await getattr(outside.ledger, name)(batch.no, act)
+
+
+async def _retry(outside: Outside, batch: Batch, selection: TaskSelection, act: OperatorAction) -> None:
+    """A new round of an ended batch, when something of it has failed."""
+    if batch.position.stage is not Stage.DONE:
+        return
+    chosen = await outside.ledger.preview_retry(batch.no, selection)
+    if not chosen.failed:
+        return
+    plan = stored_plan(batch)
+    if plan is None:
+        pipeline = outside.pipelines[batch.pipeline]
+        move = moves.retry_round(batch, pipeline, min(one[0] for one in chosen.failed), now=act.now)
+        await outside.ledger.retry_tasks(move, selection, act)
+    else:
+        names = [phase.name for phase in plan.phases]
+        waiting = [number for number, phase in enumerate(plan.phases, start=1) if phase.waits]
+        await outside.ledger.retry_flow(batch, selection, act, waiting=waiting, names=names)
