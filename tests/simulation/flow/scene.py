@@ -122,7 +122,11 @@ class FlowSimulation(Simulation):
     def calm(self) -> None:
         super().calm()
         if not any(
-            house.alive and house.conducts and house.works and house.name in self._knowing
+            house.alive
+            and not house.stopping
+            and house.conducts
+            and house.works
+            and house.name in self._knowing
             for house in self.houses
         ):
             self._found(conducts=True, works=True)

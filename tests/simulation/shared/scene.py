@@ -116,7 +116,9 @@ class Simulation:
             process.stopped_until = 0.0
             if process.name == "operator":
                 process.kill()
-        if not any(house.alive and house.conducts and house.works for house in self.houses):
+        if not any(
+            house.alive and not house.stopping and house.conducts and house.works for house in self.houses
+        ):
             self._found(conducts=True, works=True)
 
     def settle_acts(self, *, reopens: bool) -> None:
