@@ -9,8 +9,9 @@ UPDATE batches SET stage = 'flowing', phase = 1, cursor = 0, sources = 1, wants_
 WHERE no = %s AND stage = 'filling' AND cursor = 0
 
 -- name: flow_open_phases
-INSERT INTO rounds (batch_no, round, phase, name, first_task)
-SELECT %s, 1, given.phase, given.name, 0 FROM unnest(%s::bigint[], %s::text[]) AS given (phase, name)
+INSERT INTO rounds (batch_no, round, phase, name, first_task, dispatch_at)
+SELECT %s, 1, given.phase, given.name, 0, given.starts
+FROM unnest(%s::bigint[], %s::text[], %s::double precision[]) AS given (phase, name, starts)
 ON CONFLICT DO NOTHING
 
 -- name: flow_plan

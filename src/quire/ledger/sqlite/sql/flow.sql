@@ -8,7 +8,7 @@ UPDATE batches SET stage = 'flowing', phase = 1, cursor = 0, sources = 1, wants_
 WHERE no = ?3 AND stage = 'filling' AND cursor = 0
 
 -- name: flow_open_phase
-INSERT OR IGNORE INTO rounds (batch_no, round, phase, name, first_task) VALUES (?, 1, ?, ?, 0)
+INSERT OR IGNORE INTO rounds (batch_no, round, phase, name, first_task, dispatch_at) VALUES (?, 1, ?, ?, 0, ?)
 
 -- name: flow_batch
 SELECT stage, last_file, budget_seconds IS NOT NULL OR budget_tokens IS NOT NULL OR budget_money IS NOT NULL
