@@ -15,7 +15,7 @@ from quire.ledger.flow_rows import failure_place
 from quire.ledger.flow_values import BranchResult, Effects, Follower, NewDocument, RootFailure, TaskPlace
 from quire.model.batch import TaskState
 from quire.model.files import Change, File, Product
-from quire.model.plan import OnFailure, Plan, PlanPhase, PlanStep, PlanUnit
+from quire.model.plan import OnFailure, Plan, PlanPhase, PlanStep, PlanUnit, tell_failure
 from quire.model.work import Value
 
 _encoder = msgspec.msgpack.Encoder()
@@ -213,8 +213,7 @@ class _Folding:
         at = min(failed)
         error_class, error = failed[at]
         place = failure_place(self._settled.place.phase, self._settled.file.path, at)
-        several = len(self._phase.steps) > 1
-        return RootFailure(place, error_class, f"{self._phase.steps[at].name}: {error}" if several else error)
+        return RootFailure(place, error_class, tell_failure(self._phase, at, error))
 
     def _failed(self) -> dict[int, tuple[str, str]]:
         """By branch: error class and reason."""
