@@ -30,6 +30,8 @@ async def retry(
     """
     no = batch.no
     await one_row(connection, "lock_batch", (no,))
+    await change(connection, "adoption_attempts_of_failed", {"no": no})
+    await change(connection, "adoption_failed", {"no": no})
     wanted = {"no": no, "error_class": selection.error_class, "path": selection.path}
     chosen = await all_rows(connection, "chosen", wanted)
     if not chosen:

@@ -32,6 +32,8 @@ def retry(
     Raises Stale when the batch is no longer where it was seen.
     """
     no = batch.no
+    connection.execute(SQL["adoption_attempts_of_failed"], (no,))
+    connection.execute(SQL["adoption_failed"], (no,))
     connection.execute(SQL["again_drop_chosen"])  # of one that was rolled back
     connection.execute(SQL["again_select"], (no, selection.error_class, selection.path))
     chosen = connection.execute(SQL["flow_chosen"]).fetchall()

@@ -103,7 +103,7 @@ UPDATE batches SET phase = ?1, status = ?2, wants_move = ?3, stage = ?4, updated
 WHERE no = ?6 AND stage = 'flowing'
 
 -- name: flow_rest
-UPDATE batches SET wants_move = ?, mover = CASE WHEN mover = ? THEN NULL ELSE mover END WHERE no = ? AND stage = 'flowing'
+UPDATE batches SET mover = NULL WHERE no = ? AND mover = ?
 
 -- name: flow_workable
 SELECT b.*, (SELECT json_group_array(json_array(r.phase, r.last_task - r.next_task + 1)) FROM rounds r
