@@ -48,6 +48,9 @@ class OutputOptions(TypedDict, total=False):
     facts: Mapping[str, Any]
 
 
+_OPTIONS = ", ".join(OutputOptions.__annotations__)
+
+
 class Output(Struct, frozen=True, kw_only=True):
     """A file that a step has made: JSON, text, bytes, or a file on disk.
 
@@ -119,7 +122,10 @@ def guess_type(name: object, otherwise: str = _UNKNOWN_TYPE) -> str:
 def _build(
     name: str, content_type: str, options: OutputOptions, *, data: Bytes = b"", path: Path | None = None
 ) -> Output:
-    """Raises Reject for what cannot be laid out."""
+    """Raises Reject for what cannot be laid out, TypeError for an option that there is not."""
+    for option in options:
+        if option not in OutputOptions.__annotations__:
+            raise TypeError(f"an output has no option {option!r}; there are: {_OPTIONS}")
     _check_name(name)
     if preferred := options.get("preferred", ""):
         _check_name(preferred)

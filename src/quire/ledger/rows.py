@@ -98,6 +98,7 @@ class BatchRow(NamedTuple):
     admissible: int
     waits_at: int | None
     gathers: int
+    adopts_to: int | None
 
 
 class UploadRow(NamedTuple):
@@ -165,6 +166,7 @@ def _read_flow(row: BatchRow) -> FlowState:
         admissible=row.admissible,
         waits_at=row.waits_at,
         gathers=row.gathers,
+        adopts_to=row.adopts_to,
     )
 
 
@@ -354,8 +356,8 @@ def classify_stray(report: Report, now: tuple[int, str] | None) -> StrayKind:
     """Why it changed nothing, from the task's (attempt, state) as it is."""
     if now is None or report.attempt > now[0] or report.attempt < 1:
         return StrayKind.UNKNOWN
-    if report.attempt < now[0] or now[1] == TaskState.SUPERSEDED:
-        return StrayKind.LATE
+    if report.attempt < now[0] or now[1] in {TaskState.SUPERSEDED, TaskState.RUNNING}:
+        return StrayKind.LATE  # of one that still runs: its batch has ended
     return StrayKind.DUPLICATE
 
 

@@ -200,7 +200,7 @@ class StrayKind(StrEnum):
     """Why a report changed nothing."""
 
     DUPLICATE = "duplicate"  # its attempt had been settled already
-    LATE = "late"  # a later attempt, phase or round has taken its place
+    LATE = "late"  # a later attempt, phase or round has taken its place, or the batch has ended
     UNKNOWN = "unknown"  # no such task or attempt ever existed: forged, or of another ledger
 
 
