@@ -181,9 +181,9 @@ WHERE t.batch_no = %(no)s AND t.task_no = below.blocks
 -- Given up for lost time, but it has arrived and nobody else is at it. Its failure is kept in the history: both parts
 -- see the row as it was.
 WITH kept AS (
-  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost)
+  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost, round)
   SELECT batch_no, task_no, attempt, outcome, coalesce(worker, ''), coalesce(started_at, 0), coalesce(seconds, 0),
-         error_class, error, cost
+         error_class, error, cost, again
   FROM tasks WHERE batch_no = %(no)s AND task_no = %(task_no)s AND attempt = %(attempt)s AND state = %(state)s
     AND outcome = 'timed_out'
   ON CONFLICT DO NOTHING
@@ -259,9 +259,9 @@ WITH due AS MATERIALIZED (
   WHERE batch_no = %(no)s AND state = 'waiting' AND due_at <= %(now)s AND task_no >= %(first)s AND task_no < %(end)s
   ORDER BY due_at, task_no LIMIT %(limit)s
 ), kept AS (
-  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost)
+  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost, round)
   SELECT batch_no, task_no, attempt, outcome, coalesce(worker, ''), coalesce(started_at, 0), coalesce(seconds, 0),
-         error_class, error, cost
+         error_class, error, cost, again
   FROM due WHERE outcome IS NOT NULL ON CONFLICT DO NOTHING
 ), begun AS (
   UPDATE tasks t
@@ -510,13 +510,14 @@ WHERE f.batch_no = %s AND f.file_no = given.file_no AND f.gone >= given.phase
 -- name: flow_try_again
 -- Their attempts so far leave the rows for the history: both parts see the rows as they were.
 WITH kept AS (
-  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost)
+  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost, round)
   SELECT batch_no, task_no, attempt, outcome, coalesce(worker, ''), coalesce(started_at, 0), coalesce(seconds, 0),
-         error_class, error, cost
+         error_class, error, cost, again
   FROM tasks WHERE batch_no = %(no)s AND task_no = ANY(%(tasks)s::bigint[]) AND outcome IS NOT NULL
   ON CONFLICT DO NOTHING
 )
-UPDATE tasks SET state = 'waiting', due_at = 0, failures = 0, interruptions = 0, tries = -attempt
+UPDATE tasks SET state = 'waiting', due_at = 0, failures = 0, interruptions = 0, tries = -attempt,
+                 again = (SELECT round FROM batches WHERE no = %(no)s)
 WHERE batch_no = %(no)s AND task_no = ANY(%(tasks)s::bigint[]) AND state = 'failed'
 
 -- name: flow_rejoin

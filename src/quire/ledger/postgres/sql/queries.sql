@@ -832,15 +832,17 @@ WITH theirs AS (
   JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = mine.file_no
 )
 SELECT name, round, task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error, branch FROM (
-SELECT coalesce(r.name, '') AS name, w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
+SELECT coalesce(r.name, '') AS name, coalesce(a.round, w.round) AS round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
        a.seconds, w.path, coalesce(a.error_class, '') AS error_class, coalesce(a.error, '') AS error, w.branch
 FROM work w JOIN attempts a ON a.batch_no = %(no)s AND a.task_no = w.task_no
 LEFT JOIN rounds r ON r.batch_no = %(no)s AND r.round = w.round AND r.phase = w.phase
 UNION
-SELECT coalesce(r.name, ''), w.round, w.task_no, w.attempt, w.state, coalesce(w.outcome, ''), coalesce(w.worker, ''),
+SELECT coalesce(r.name, ''), coalesce(w.again, w.round), w.task_no, w.attempt, w.state, coalesce(w.outcome, ''), coalesce(w.worker, ''),
        w.started_at, coalesce(w.seconds, 0), w.path, coalesce(w.error_class, ''), coalesce(w.error, ''), w.branch
 FROM work w LEFT JOIN rounds r ON r.batch_no = %(no)s AND r.round = w.round AND r.phase = w.phase
-WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)) found
+WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.batch_no = %(no)s AND a.task_no = w.task_no AND a.attempt = w.attempt
+                  AND a.outcome = w.outcome)) found
 ORDER BY CASE WHEN task_no >> 40 = 0 THEN task_no ELSE task_no >> 40 END,
          CASE WHEN task_no >> 40 = 0 THEN '' ELSE path END COLLATE "C", branch, task_no, attempt, outcome DESC
 

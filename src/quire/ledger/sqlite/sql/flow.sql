@@ -386,8 +386,9 @@ WHERE t.state = 'failed' ORDER BY t.task_no
 UPDATE files SET gone = NULL WHERE batch_no = ? AND file_no = ? AND gone >= ?
 
 -- name: flow_try_again
-UPDATE tasks SET state = 'waiting', due_at = 0, failures = 0, interruptions = 0, tries = -attempt
-WHERE batch_no = ? AND task_no = ? AND state = 'failed'
+UPDATE tasks SET state = 'waiting', due_at = 0, failures = 0, interruptions = 0, tries = -attempt,
+                 again = (SELECT round FROM batches WHERE no = ?1)
+WHERE batch_no = ?1 AND task_no = ?2 AND state = 'failed'
 
 -- name: flow_uncount_failed
 UPDATE rounds SET failed = failed - ? WHERE batch_no = ? AND round = 1 AND phase = ?

@@ -256,9 +256,9 @@ ORDER BY due_at, task_no LIMIT ?3
 
 -- name: keep_attempt
 -- The attempt before this one leaves the task's row for the history.
-INSERT OR IGNORE INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost)
+INSERT OR IGNORE INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost, round)
 SELECT batch_no, task_no, attempt, outcome, coalesce(worker, ''), coalesce(started_at, 0), coalesce(seconds, 0),
-       error_class, error, cost
+       error_class, error, cost, again
 FROM tasks WHERE batch_no = ? AND task_no = ? AND outcome IS NOT NULL
 
 -- name: begin_waiting
@@ -776,15 +776,17 @@ WITH theirs AS (
   CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ?1 AND t.file_no = mine.file_no
 )
 SELECT name, round, task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error, branch FROM (
-SELECT coalesce(r.name, '') AS name, w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
+SELECT coalesce(r.name, '') AS name, coalesce(a.round, w.round) AS round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
        a.seconds, w.path, coalesce(a.error_class, '') AS error_class, coalesce(a.error, '') AS error, w.branch
 FROM work w CROSS JOIN attempts a ON a.batch_no = ?1 AND a.task_no = w.task_no
 LEFT JOIN rounds r ON r.batch_no = ?1 AND r.round = w.round AND r.phase = w.phase
 UNION
-SELECT coalesce(r.name, ''), w.round, w.task_no, w.attempt, w.state, coalesce(w.outcome, ''), coalesce(w.worker, ''),
+SELECT coalesce(r.name, ''), coalesce(w.again, w.round), w.task_no, w.attempt, w.state, coalesce(w.outcome, ''), coalesce(w.worker, ''),
        w.started_at, coalesce(w.seconds, 0), w.path, coalesce(w.error_class, ''), coalesce(w.error, ''), w.branch
 FROM work w LEFT JOIN rounds r ON r.batch_no = ?1 AND r.round = w.round AND r.phase = w.phase
-WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL))
+WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.batch_no = ?1 AND a.task_no = w.task_no AND a.attempt = w.attempt
+                  AND a.outcome = w.outcome))
 ORDER BY CASE WHEN task_no >> 40 = 0 THEN task_no ELSE task_no >> 40 END, CASE WHEN task_no >> 40 = 0 THEN '' ELSE path END,
          branch, task_no, attempt, outcome DESC
 
