@@ -343,10 +343,10 @@ class AnswerSuite:
             ({"name": "x", "key": f"{FOLDER}/there", "size": 7}, "size_mismatch"),
             ({"name": "../x", "text": "-"}, "bad_name"),
             ({"name": "x", "text": "-", "preferred": "a/b"}, "bad_name"),
-            ({"name": "x"}, "bad_answer"),
-            ({"name": "x", "text": ""}, "bad_answer"),
-            ({"name": "x", "text": "-", "key": f"{FOLDER}/there"}, "bad_answer"),
-            ({"name": "x", "text": "-", "size": 1}, "bad_answer"),
+            ({"name": "x"}, "answer_refused"),
+            ({"name": "x", "text": ""}, "answer_refused"),
+            ({"name": "x", "text": "-", "key": f"{FOLDER}/there"}, "answer_refused"),
+            ({"name": "x", "text": "-", "size": 1}, "answer_refused"),
         ],
     )
     async def test_outputs_that_cannot_be_right_are_refused_and_change_nothing(self, bench, output, code):
@@ -357,6 +357,26 @@ class AnswerSuite:
         assert caught.value.code == code
         assert await bench.state() is TaskState.EXTERNAL
         assert await bench.answer(value=1) == OK, "a valid answer still wins"
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"status": "error"},
+            {"status": "error", "error": " "},
+            {"status": "error", "error": "no", "value": 1},
+            {"status": "error", "error": "no", "error_class": "No Class"},
+            {"status": "error", "error": "no", "error_class": "no\n"},
+            {"value": 1, "error": "no"},
+            {"value": 1, "final": False},
+            {"facts": {"n": 2**70}},
+            {"outputs": [{"name": "x", "text": "1"}, {"name": "X", "text": "2"}]},
+        ],
+    )
+    async def test_answers_that_contradict_themselves_are_refused(self, bench, fields):
+        await bench.ask()
+        with pytest.raises(Reject):
+            await bench.answer(**fields)
+        assert await bench.state() is TaskState.EXTERNAL
 
     async def test_an_answer_without_the_value_that_is_needed_is_named_by_the_next_step(self, bench):
         await bench.ask()
@@ -486,13 +506,13 @@ class TestPostgres(AnswerSuite):
         ({"status": "success", "answer": 1}, "unknown field `answer`"),
         ({"status": "success", "outputs": [{"text": "x"}]}, "`name`"),
         ({"status": "success", "cost": {"money": -1}}, ">= 0"),
-        ({"status": "error", "error_class": "No Class"}, "matching regex"),
+        ({"status": "error", "error_class": "x" * 41}, "length <= 40"),
     ],
 )
 def test_what_is_no_answer_is_refused(fields, words):
     with pytest.raises(Reject) as caught:
         read_answer(json.dumps(fields).encode())
-    assert caught.value.code == "bad_answer"
+    assert caught.value.code == "answer_refused"
     assert words in str(caught.value)
 
 

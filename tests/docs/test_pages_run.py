@@ -29,7 +29,16 @@ def test_code_on_pages_passes_the_strictest_type_check(tmp_path: Path):
                 (folder / name).write_text(code, "utf-8")
     for folder in sorted(tmp_path.iterdir()):
         ran = subprocess.run(
-            [sys.executable, "-m", "mypy", "--strict", "--cache-dir", ROOT / ".mypy_cache" / "pages", "."],
+            [
+                sys.executable,
+                "-m",
+                "mypy",
+                "--strict",
+                "--explicit-package-bases",
+                "--cache-dir",
+                ROOT / ".mypy_cache" / "pages",
+                ".",
+            ],
             cwd=folder,
             env={**os.environ, "MYPYPATH": str(ROOT / "src")},
             capture_output=True,
@@ -47,6 +56,7 @@ def test_the_pages_for_authors_are_typed():
         "docs/how-to/agents-side-by-side.md",
         "docs/how-to/folders.md",
         "docs/how-to/call-a-model.md",
+        "docs/how-to/wait-for-somebody-else.md",
         "docs/how-to/test-a-step.md",
         "docs/how-to/deploy-a-pipeline.md",
         "docs/reference/python-api.md",

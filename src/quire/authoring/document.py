@@ -106,7 +106,7 @@ class Document(TaskInput, HasValues):
     @property
     def path(self) -> str:
         """Where it lies in the collection, with forward slashes: `1912/letter.txt`"""
-        return self._file.path
+        return to_collection_path(self._file.path)
 
     @property
     def content_type(self) -> str:
@@ -149,7 +149,7 @@ class Subfolder(HasValues):
 
     def __init__(self, path: str, values: GivenValues) -> None:
         super().__init__(values)
-        self._path = path
+        self._path = to_collection_path(path)
 
     @property
     def path(self) -> str:
@@ -174,7 +174,7 @@ class Folder(TaskInput):
         step_input: StepInput,
     ) -> None:
         super().__init__(step_input)
-        self._path = path
+        self._path = to_collection_path(path)
         self._documents = documents
         self._folders = folders
 
@@ -201,6 +201,11 @@ class Folder(TaskInput):
 
     def __repr__(self) -> str:
         return f"Folder({self._path!r})"
+
+
+def to_collection_path(path: str) -> str:
+    """As steps see it: paths of uploads begin with a slash, those of folders on disk do not."""
+    return path.removeprefix("/")
 
 
 def build_document(step_input: StepInput, steps: KnownSteps) -> Document:

@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 import msgspec
 from msgspec import Struct, field
 
+from quire.authoring.places import find_person
 from quire.model.errors import Reject
 from quire.model.files import Change
 
@@ -45,6 +46,9 @@ class OutputOptions(TypedDict, total=False):
     preferred: str
     role: str
     facts: Mapping[str, Any]
+
+
+_OPTIONS = ", ".join(OutputOptions.__annotations__)
 
 
 class Output(Struct, frozen=True, kw_only=True):
@@ -118,7 +122,10 @@ def guess_type(name: object, otherwise: str = _UNKNOWN_TYPE) -> str:
 def _build(
     name: str, content_type: str, options: OutputOptions, *, data: Bytes = b"", path: Path | None = None
 ) -> Output:
-    """Raises Reject for what cannot be laid out."""
+    """Raises Reject for what cannot be laid out, TypeError for an option that there is not."""
+    for option in options:
+        if option not in OutputOptions.__annotations__:
+            raise TypeError(f"an output has no option {option!r}; there are: {_OPTIONS}")
     _check_name(name)
     if preferred := options.get("preferred", ""):
         _check_name(preferred)
@@ -159,4 +166,4 @@ def _check_name(name: object) -> None:
 
 
 def _bad(text: str) -> Reject:
-    return Reject(text, code="bad_result")
+    return Reject(f"{text} ({find_person()})", code="bad_result")

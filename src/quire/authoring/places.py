@@ -22,6 +22,15 @@ def find_caller(depth: int) -> tuple[str, str, int]:
     return str(frame.f_globals.get("__name__", "")), _absolute(frame.f_code.co_filename), frame.f_lineno
 
 
+def find_person() -> str:
+    """File and line of the nearest caller outside of this package: of the person's own code."""
+    here = str(Path(__file__).parent)
+    frame = sys._getframe(1)  # noqa: SLF001 - as above
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(here):
+        frame = frame.f_back
+    return f"{shorten(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
 def _absolute(path: str) -> str:
     """The working folder may be another one later. What is no file, such as `<stdin>`, stays as it is."""
     return path if path.startswith("<") else str(Path(path).resolve())

@@ -11,7 +11,7 @@ from quire.authoring.annotations import allows_none
 from quire.authoring.outputs import Output, Result, to_tags
 from quire.authoring.signals import External
 from quire.authoring.signatures import Returns
-from quire.authoring.values import describe, encode_value
+from quire.authoring.values import describe, encode_value, name_kind
 from quire.model.errors import Reject
 from quire.model.files import Change
 from quire.model.step import NO_OUTPUT, OutputFile, StepOutput
@@ -62,7 +62,7 @@ def _encode(value: object, returns: Returns, where: str) -> Any:
         return None
     if not returns.gives_value:
         said = describe(returns.annotation)
-        raise _bad(f"{where} returned a {type(value).__name__}, but says that it returns {said}")
+        raise _bad(f"{where} returned {name_kind(value)}, but says that it returns {said}")
     return encode_value(value, returns.value_type, where)
 
 
@@ -70,12 +70,19 @@ def _write_outputs(given: object, folder: Path, where: str) -> tuple[OutputFile,
     """One by one, in order: outputs that a function yields need not be in memory together."""
     outputs = (given,) if isinstance(given, Output) else given
     if not isinstance(outputs, Iterable):
-        raise _bad(f"{where} returned a {type(given).__name__} where outputs belong")
+        raise _bad(f"{where} returned {name_kind(given)} where outputs belong")
     written: list[OutputFile] = []
     used: set[Path] = set()
+    names: set[str] = set()
     for output in outputs:
         if not isinstance(output, Output):
-            raise _bad(f"{where} returned a {type(output).__name__} among its outputs")
+            raise _bad(f"{where} returned {name_kind(output)} among its outputs")
+        if output.name.casefold() in names:
+            raise Reject(
+                f"{where} returned two outputs called {output.name!r}; give each a name of its own",
+                code="name_twice",
+            )
+        names.add(output.name.casefold())
         path = _place(output, folder, len(written), used, where)
         used.add(path)
         written.append(

@@ -4,11 +4,15 @@ Promise: a value that was given is what a later step decodes. Any type that msgs
 dataclasses, dates, dicts, lists …; pydantic models by their own methods.
 """
 
+import re
 from typing import Any
 
 import msgspec
 
 from quire.model.errors import Reject
+from quire.model.work import MAX_VALUE_BYTES
+
+_MODULE = re.compile(r"\b(?:[a-z_]\w*\.)+(?=\w)")  # of names such as `quire.authoring.outputs.Output`
 
 
 def encode_value(value: object, kind: Any, where: str) -> Any:
@@ -16,12 +20,18 @@ def encode_value(value: object, kind: Any, where: str) -> Any:
     try:
         data = msgspec.json.encode(value, order="deterministic", enc_hook=_encode_other)
         msgspec.json.decode(data, type=kind, dec_hook=_decode_other)
-        return msgspec.json.decode(data)
+        decoded = msgspec.json.decode(data)
     except Exception as error:
         raise Reject(
-            f"{where} returned a {type(value).__name__} that is no {describe(kind)}: {error}",
-            code="bad_result",
+            f"{where} returned {name_kind(value)} that is no {describe(kind)}: {error}", code="bad_result"
         ) from error
+    if len(data) > MAX_VALUE_BYTES:
+        raise Reject(
+            f"{where} returned a value of {len(data)} bytes, and {MAX_VALUE_BYTES} is the limit; let it "
+            "return an Output instead",
+            code="value_too_large",
+        )
+    return decoded
 
 
 def decode_value(value: Any, kind: Any, name: str) -> Any:
@@ -46,11 +56,17 @@ def find_problem(kind: Any) -> str:
     return ""
 
 
+def name_kind(value: object) -> str:
+    """What a value is, for people: `an int`, `a dict`."""
+    name = type(value).__name__
+    return f"an {name}" if name[0].lower() in "aeiou" else f"a {name}"
+
+
 def describe(kind: Any) -> str:
     """A type as it is written."""
     if isinstance(kind, type) and not getattr(kind, "__args__", None):
         return kind.__qualname__
-    return str(kind).replace("typing.", "").replace("collections.abc.", "")
+    return _MODULE.sub("", str(kind))
 
 
 def _encode_other(value: object) -> Any:

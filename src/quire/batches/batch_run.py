@@ -62,7 +62,7 @@ class RunFiles(Struct, frozen=True, kw_only=True):
 
 class BatchRun:
     """`files` None: all files of the batch are in it. Files that have not changed since the batch `earlier`
-    are not read again.
+    are not read again. `keeps_report`: its report is also kept by its own name, beside those of others.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class BatchRun:
         *,
         files: RunFiles | None = None,
         earlier: Batch | None = None,
+        keeps_report: bool = False,
     ) -> None:
         self._batch = batch
         self._plan = plan
@@ -85,6 +86,7 @@ class BatchRun:
         self._stop = stop
         self._files = files
         self._earlier = earlier
+        self._keeps_report = keeps_report
         self._layout = Layout(
             batch.no,
             out,
@@ -113,6 +115,7 @@ class BatchRun:
                 clock.monotonic() - began,
                 self._stop,
                 self._layout,
+                keeps_report=self._keeps_report,
             )
         return RunResult(batch=batch, summary=summary, seconds=clock.monotonic() - began)
 

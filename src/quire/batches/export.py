@@ -15,7 +15,7 @@ from quire.batches.context import BatchContext, RunContext
 from quire.batches.layout import Layout
 from quire.batches.lines import list_failures
 from quire.batches.placing import fit_path, place_files, remove_file
-from quire.batches.report import ReportWriter, ResultsPage
+from quire.batches.report import ReportWriter, ResultsPage, keep_report
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch, FileOutcome
 from quire.model.errors import Misconfigured, Reject
@@ -42,12 +42,16 @@ async def export_run(
     seconds: float,
     stop: asyncio.Event,
     layout: Layout | None = None,
+    *,
+    keeps_report: bool = False,
 ) -> Summary | None:
     """Copy the results that `layout` has not laid out yet, then write the report, and mark the batch as
     delivered. May be repeated. None when it was stopped before the report.
     """
     summary = await _export(batch, out, context, progress, seconds, stop, layout)
     if summary is not None:
+        if keeps_report:
+            await asyncio.to_thread(keep_report, out, batch.id)
         await context.uploads.mark_delivered(batch.no, now=context.clock.now())
     return summary
 

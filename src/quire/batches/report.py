@@ -6,6 +6,7 @@ and the page allows no script and nothing from elsewhere.
 """
 
 import os
+import shutil
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -22,6 +23,7 @@ from quire.model.clock import timestamp
 
 REPORT_NAME = "report.json"
 PAGE_NAME = "index.html"
+KEPT_REPORTS = "reports"  # the folder for reports of several batches
 # A browser does not cope with a hundred thousand pictures; report.json has everything.
 MAX_CARDS = 2000
 _encoder = msgspec.json.Encoder()
@@ -109,6 +111,15 @@ class ReportWriter:
             part.flush()
             os.fsync(part.fileno())
         self._part.replace(self.path)
+
+
+def keep_report(out: Path, batch_id: str) -> None:
+    """A copy of the report by the name of its batch."""
+    folder = out / KEPT_REPORTS
+    folder.mkdir(exist_ok=True)
+    part = folder / f".{batch_id}.json.part"
+    shutil.copyfile(out / REPORT_NAME, part)
+    part.replace(folder / f"{batch_id}.json")
 
 
 class ResultsPage:

@@ -90,7 +90,8 @@ class Naming:
         return fold(output.preferred).startswith((f"{fold(stem)}.", f"{fold(stem)}-"))
 
     def _mark(self, step: PlanStep, ordinal: int, output: Product) -> str:
-        mark = hashlib.sha256(self.extend_lineage(step, ordinal).encode()).hexdigest()[:MARK_DIGITS]
+        lineage = self.extend_lineage(step, ordinal).removeprefix("/")  # paths of uploads begin with one
+        mark = hashlib.sha256(lineage.encode()).hexdigest()[:MARK_DIGITS]
         name = output.name or output.role
         if self._is_unit:
             return sibling(self._candidates(step, output)[0], f"{mark}.{name}")

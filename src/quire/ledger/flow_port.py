@@ -22,9 +22,17 @@ Known = (
 
 class FlowStore(AdoptionStore, Protocol):
     async def begin_flow(
-        self, batch: Batch, *, phases: Sequence[str], waits_at: int | None, now: float
+        self,
+        batch: Batch,
+        *,
+        phases: Sequence[str],
+        waits_at: int | None,
+        now: float,
+        delays: Sequence[float] = (),
     ) -> Batch:
-        """The batch has been started: its intake is the first source. Raises Stale when it was begun."""
+        """The batch has been started: its intake is the first source. `delays` are seconds, by phase, before
+        its first task starts. Raises Stale when it was begun.
+        """
         ...
 
     async def get_plan(self, batch_no: int) -> str:

@@ -93,6 +93,10 @@ class IntakeStore(Protocol):
         """All files are there; the event is `batch_finalized`. Raises Stale as above."""
         ...
 
+    async def list_runs(self, run_key: str) -> list[Batch]:
+        """All batches submitted with this key, oldest first."""
+        ...
+
     async def list_finished(
         self, batch_no: int, *, after: int, numbers: Collection[int], limit: int
     ) -> tuple[list[FinishedInput], int]:

@@ -18,6 +18,9 @@ AttemptKey = tuple[int, int, int]  # batch, task, number of the attempt
 LONGEST_WAIT_SECONDS = 366 * 86_400.0  # for an answer from outside
 
 
+MAX_VALUE_BYTES = 16 << 20  # of a value, as JSON
+
+
 class StepCall(Struct, frozen=True, kw_only=True):
     """Which step to run, with which options and within which limits: the same for a whole phase."""
 

@@ -44,6 +44,9 @@ class Steps:
             self._blobs.store(product.key, body)
         return Report(*place, outcome, now, seconds, worker, result)
 
+    def may_be_late(self, report: Report) -> bool:
+        return report.outcome is Outcome.TIMED_OUT and (report.batch_no, report.task_no) in self.shaken
+
     def _outcome(self, call: StepCall, order: Order) -> Outcome:
         phase = self._world.phase_of(call.step)
         nature = self._world.nature(phase, order.file)

@@ -14,6 +14,9 @@ from quire.model.plan import OnFailure, Plan, PlanPhase, PlanStep, PlanUnit
 from quire.model.work import EarlierResult, MemberFile, StepResult, Value
 from tests.simulation.flow.naming import Lineage, Namer, ancestors_of, fold, folder_path
 
+# Failures that steps report with a reason of their own.
+REPORTED = frozenset({"rejected", "erred", "crashed", "timed_out", "out_of_memory"})
+
 
 class Failure(Struct, frozen=True):
     """The end of a task that failed for good."""
@@ -63,6 +66,7 @@ class TaskEnd(Struct, frozen=True, kw_only=True):
     branch: int  # the step's place in its phase
     step: str
     about: frozenset[str]
+    stands: str = ""  # the input that stands for a folder, though none of its documents is a member
     result: StepResult | None = None
     failure: Failure | None = None
     members: tuple[str, ...] = ()
@@ -76,7 +80,9 @@ class InputEnd(Struct, frozen=True, kw_only=True):
     outcome: str  # done, failed, skipped
     error_class: str = ""
     step: str = ""
-    made: tuple[str, ...] = ()  # paths of the files that came of it, by phase and path
+    reason: str = ""  # of failures that steps report
+    made: tuple[str, ...] = ()  # paths of the files that came of it, by phase and path, whether still there
+    steps: tuple[tuple[str, bool], ...] = ()  # of a failed one: who took part, and succeeded
 
 
 class Ending(Struct, frozen=True, kw_only=True):
@@ -119,10 +125,39 @@ class _Batch:
         return Ending(
             files=tuple(sorted(live, key=lambda row: (folder_path(row.path), row.path))),
             inputs=tuple(
-                _end_of(file, tasks, live) for file in sorted(self._inputs, key=lambda file: file.path)
+                self._end_of(file, tasks) for file in sorted(self._inputs, key=lambda file: file.path)
             ),
             tasks=tasks,
         )
+
+    def _end_of(self, file: File, tasks: Sequence[TaskEnd]) -> InputEnd:
+        own = [task for task in tasks if file.path in task.about]
+        # A row that only got new tags is still the same file.
+        made = {
+            row.lineage: row
+            for row in sorted(self._rows, key=lambda row: -row.born)
+            if row.root == file.path and row.lineage != (file.path,)
+        }
+        paths = tuple(row.path for row in sorted(made.values(), key=lambda row: (row.born, row.path)))
+        told = [task for task in own if task.stands != file.path or task.failure is not None]
+        told.sort(key=lambda task: (task.phase, task.branch, task.path))
+        steps = tuple((task.step, task.failure is None) for task in told)
+        for task in own:
+            if task.failure is not None:
+                several = len(self._plan.phases[task.phase - 1].steps) > 1
+                reason = task.failure.reason if task.failure.error_class in REPORTED else ""
+                return InputEnd(
+                    path=file.path,
+                    outcome="failed",
+                    error_class=task.failure.error_class,
+                    step=task.step,
+                    reason=f"{task.step}: {reason}" if several and reason else reason,
+                    made=paths,
+                    steps=steps,
+                )
+        if own:
+            return InputEnd(path=file.path, outcome="done", made=paths)
+        return InputEnd(path=file.path, outcome="skipped", error_class="not_handled", made=paths)
 
     def _visit(self, row: Row, number: int, phase: PlanPhase) -> None:
         """One document in one phase: every accepting step runs, then their effects are applied in order."""
@@ -242,9 +277,11 @@ class _Batch:
                 end = self._add_unit_outputs(effects, place, step, end)
             if isinstance(end, StepResult):
                 results[branch][place] = end
-            about = {roots[step.name], *(row.root for row in mine)}
+            about = {row.root for row in mine}
+            stands = "" if roots[step.name] in about else roots[step.name]
+            about.add(roots[step.name])
             paths = tuple(row.path for row in mine)
-            self._note(number, place, branch, step, end, about, values=values, members=paths)
+            self._note(number, place, branch, step, end, about, stands=stands, values=values, members=paths)
         self._unit_values[phase.unit, place] = effects.values
         self._unit_names[place] = effects.used
         for output in effects.outputs:
@@ -376,18 +413,3 @@ def _root_of_unit(place: str, members: dict[str, list[Row]]) -> str:
 
 def _depth(folder: str) -> int:
     return folder.count("/") + bool(folder)
-
-
-def _end_of(file: File, tasks: Sequence[TaskEnd], live: Sequence[Row]) -> InputEnd:
-    own = [task for task in tasks if file.path in task.about]
-    # A row that only got new tags is still the input itself.
-    made = [row for row in live if row.root == file.path and row.lineage != (file.path,)]
-    made.sort(key=lambda row: (row.born, row.path))
-    paths = tuple(row.path for row in made)
-    for task in own:
-        if task.failure is not None:
-            failure = task.failure.error_class
-            return InputEnd(path=file.path, outcome="failed", error_class=failure, step=task.step, made=paths)
-    if own:
-        return InputEnd(path=file.path, outcome="done", made=paths)
-    return InputEnd(path=file.path, outcome="skipped", error_class="not_handled", made=paths)

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from quire.blobs import keys
 from quire.model.files import Change, File
+from quire.model.pipeline import Pace
 from quire.model.plan import (
     Accepts,
     OnFailure,
@@ -110,7 +111,8 @@ def _phase(chance: Random, plan: str, number: int, unit: PlanUnit, before: list[
     else:
         count = 1 if kind == "one" else chance.randint(2, 3)
         steps = [_step(chance, plan, f"s{number}{letter}", unit, before) for letter in "xyz"[:count]]
-    return PlanPhase(name=f"PHASE_{number}", steps=tuple(steps), unit=unit, task_prefix="t")
+    pace = Pace(between_seconds=0.5, at_once=chance.choice((0, 2))) if chance.random() < 0.1 else Pace()
+    return PlanPhase(name=f"PHASE_{number}", steps=tuple(steps), unit=unit, task_prefix="t", pace=pace)
 
 
 def _step(chance: Random, plan: str, name: str, unit: PlanUnit, before: list[PlanPhase]) -> PlanStep:

@@ -4,24 +4,26 @@ import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from random import Random
-from typing import Any
+
+from msgspec import structs
 
 from quire.batches.submission import close_batch, freeze_pipeline
 from quire.ledger.port import BatchDraft, Upload
 from quire.model.batch import Batch, Stage
 from quire.model.errors import Retry, Stale
-from quire.model.plan import digest_of
+from quire.model.plan import Plan, digest_of
 from quire.model.work import Report
 from tests.simulation.flow import checks
 from tests.simulation.flow.compute import FlowSteps
+from tests.simulation.flow.invariants import broken_invariants
 from tests.simulation.flow.plans import body_of
 from tests.simulation.flow.worlds import FlowBatch, FlowWorld
 from tests.simulation.shared.chaos import Chaos, Rates
-from tests.simulation.shared.kernel import Kernel, pause
-from tests.simulation.shared.processes import Outside
+from tests.simulation.shared.kernel import Kernel, SimProcess, pause, run_alone
+from tests.simulation.shared.processes import Outside, intervene
 from tests.simulation.shared.scene import ChaosMade, Simulation, Violation
 
-CHECK_EVERY = 32
+PARTLY = 0.15  # how often a process does not know all pipelines
 
 
 async def hand_in(spec: FlowBatch, outside: Outside, kernel: Kernel) -> None:
@@ -72,6 +74,14 @@ async def _pages(uploads: Sequence[Upload]) -> AsyncIterator[Sequence[Upload]]:
     yield uploads
 
 
+def _alter(plan: Plan) -> Plan:
+    """Another pipeline of the same name and version: one of its steps is another."""
+    phase = plan.phases[0]
+    other = structs.replace(phase.steps[0], version=phase.steps[0].version + 10)
+    changed = structs.replace(phase, steps=(other, *phase.steps[1:]))
+    return structs.replace(plan, phases=(changed, *plan.phases[1:]))
+
+
 class FlowSimulation(Simulation):
     """The engine's simulation with plans."""
 
@@ -83,9 +93,58 @@ class FlowSimulation(Simulation):
     def __init__(
         self, world: FlowWorld, chance: Random, chosen: Rates, *, houses: int = 1, chaos: ChaosMade = Chaos
     ) -> None:
+        self._knowing: set[str] = set()
         super().__init__(world, chance, chosen, houses=houses, chaos=chaos)
         self.steps.answer = self._bring_answer
-        self._checked = 0
+        self._changes = 0
+        self._ask_outside()
+
+    def _ask_outside(self) -> None:
+        self.kernel.spawn("outside", self.steps.answer_requests(self._plain()))
+
+    def _replace(self, process: SimProcess) -> None:
+        super()._replace(process)
+        if process.name == "outside":
+            self._ask_outside()
+
+    def _outside(self, who: str) -> Outside:
+        """Some processes know only some of the pipelines, or other rules under the same name."""
+        outside = super()._outside(who)
+        if not who.startswith("house ") or not self.chaos.active or self.kernel.chance.random() >= PARTLY:
+            self._knowing.add(who)
+            return outside
+        known = {name: _alter(plan) for name, plan in self.world.pipelines.items()}
+        first = next(iter(known))
+        if len(known) > 1:
+            known[first] = self.world.pipelines[first]
+        return structs.replace(outside, pipelines=known)
+
+    def calm(self) -> None:
+        super().calm()
+        if not any(
+            house.conducts and house.works and house.name in self._knowing
+            for house in self.houses
+            if house.alive and not house.stopping
+        ):
+            self._found(conducts=True, works=True)
+
+    def heal(self) -> None:
+        """From now on everything can be done; whoever failed before is tried again."""
+        self.steps.healed = True
+
+    def disturb_again(self, steps: int) -> None:
+        """Faults in a later round, too."""
+        self.chaos.active = True
+        if self.chaos.rates.acts:
+            self._hire_operator()
+        self.noise(self.kernel.steps + steps)
+
+    def retry_failed(self) -> None:
+        for batch in self.batches():
+            run_alone(intervene(self._plain(), batch.id, "again"))
+        for house in self.houses:
+            if house.alive:
+                house.wheel.wake()
 
     def compare(self) -> int:
         """With the model; how many batches have come to their end."""
@@ -96,29 +155,27 @@ class FlowSimulation(Simulation):
                     raise Violation(f"batch {batch.no} is {batch.status}: {batch.error}")
                 continue
             compared += 1
-            found = checks.differences(self.database, self.blobs, batch, spec)
+            found = checks.differences(self.database, self.blobs, batch, spec, healed=self.steps.healed)
             if found:
                 raise Violation(f"batch {batch.no}: " + "\n".join(found[:6]))
         return compared
 
     def _look(self) -> None:
         super()._look()
-        if self.kernel.steps >= self._checked + CHECK_EVERY:
-            self._checked = self.kernel.steps
-            found = checks.wrong_counters(self.database)
+        changes = self.database.connection.total_changes
+        if changes != self._changes:
+            self._changes = changes
+            found = broken_invariants(self.database, self.world)
             if found:
                 raise Violation("\n".join(found))
 
     def _bring_answer(self, report: Report) -> bool:
         """False: nobody has taken it, or the one who did has not settled it yet."""
         waits = self.database.rows(
-            "SELECT 1 FROM tasks WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state IN ('running', 'external')",
+            "SELECT 1 FROM tasks WHERE batch_no = ? AND task_no = ? AND attempt = ? "
+            "AND state IN ('running', 'external')",
             *(report.batch_no, report.task_no, report.attempt),
         )
         if waits:
             self._deliver_anywhere(report)
         return not waits
-
-    def show(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """For those who look for a fault."""
-        return self.database.rows(query, *values)

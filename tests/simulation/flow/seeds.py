@@ -10,7 +10,7 @@ from random import Random
 
 from msgspec import Struct
 
-from quire.engine import flow_claims, flow_moves
+from quire.engine import deadlines, flow_moves
 from tests.simulation.flow.scene import FlowSimulation
 from tests.simulation.flow.worlds import made_world
 from tests.simulation.shared.chaos import Rates, rates
@@ -39,10 +39,19 @@ def run(seed: int, chosen: Rates | None = None) -> Ran:
     simulation = FlowSimulation(world, chance, chosen, houses=chance.choice((1, 2, 2, 3)))
     try:
         with small_portions(chance):
+            heals = chance.random() < 0.5
+            if heals and chance.random() < 0.5:
+                simulation.kernel.after(chance.uniform(1, 30), simulation.heal)
             simulation.noise(chance.choice((150, 400, 1000, 2000)))
-            simulation.calm()
-            simulation.settle_acts(reopens=True)
-            simulation.rest()
+            _come_to_rest(simulation)
+            if heals:
+                simulation.heal()
+                simulation.retry_failed()
+                if chance.random() < 0.5:
+                    simulation.disturb_again(chance.choice((100, 400)))
+                _come_to_rest(simulation)
+                simulation.retry_failed()  # what an operator has ended meanwhile has not been tried again
+                _come_to_rest(simulation)
         simulation.check()
         return Ran(
             seed=seed,
@@ -58,13 +67,21 @@ def run(seed: int, chosen: Rates | None = None) -> Ran:
         simulation.close()
 
 
+def _come_to_rest(simulation: FlowSimulation) -> None:
+    simulation.calm()
+    for _ in range(3):
+        # A move that was given up meanwhile is taken up too.
+        simulation.settle_acts(reopens=True)
+        simulation.rest()
+
+
 def small_portions(chance: Random) -> AbstractContextManager[None]:
     return set_sizes(
         [
             (flow_moves, "ROWS_AT_ONCE", chance.choice((2, 4, 7))),
             (flow_moves, "JOINS_AT_ONCE", chance.choice((1, 3))),
             (flow_moves, "UNITS_AT_ONCE", chance.choice((1, 3))),
-            (flow_claims, "OVERDUE_AT_ONCE", chance.choice((1, 5))),
+            (deadlines, "OVERDUE_AT_ONCE", chance.choice((1, 5))),
             *engine_sizes(chance),
         ]
     )

@@ -1,8 +1,9 @@
 """A world of batches that flow: plans and files by the seed, as the simulated processes see them."""
 
+from collections.abc import Collection
 from random import Random
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from quire.ledger.port import Upload
 from quire.model.batch import Budget
@@ -31,9 +32,12 @@ class FlowBatch(Struct, frozen=True, kw_only=True):
     def uploads(self) -> tuple[Upload, ...]:
         return tuple(map(_upload, self.case.inputs))
 
-    def ending(self) -> Ending:
-        """What must come of it."""
-        return run_plan(self.case.plan, self.case.inputs, self.case.world.run_step())
+    def ending(self, late: Collection[tuple[str, str]] = (), *, healed: bool = False) -> Ending:
+        """What must come of it. `late`: steps and paths whose success came after they were given up;
+        `healed`: when what went wrong was repaired and tried again.
+        """
+        world = heal(self.case.world) if healed else self.case.world
+        return run_plan(self.case.plan, self.case.inputs, world.run_step(late))
 
 
 class FlowWorld(Struct, frozen=True, kw_only=True):
@@ -44,9 +48,10 @@ class FlowWorld(Struct, frozen=True, kw_only=True):
     def pipelines(self) -> dict[str, Plan]:
         return {batch.pipeline.name: batch.pipeline for batch in self.batches}
 
-    def world_of(self, step: str) -> World:
+    def world_of(self, step: str, *, healed: bool = False) -> World:
         """What the steps of this plan make of things."""
-        return next(one.case.world for one in self.batches if step.startswith(f"{one.pipeline.name}."))
+        world = next(one.case.world for one in self.batches if step.startswith(f"{one.pipeline.name}."))
+        return heal(world) if healed else world
 
     def step_of(self, step: str, branch: str) -> tuple[PlanPhase, PlanStep]:
         """By its name in the registry, and the branch."""
@@ -57,6 +62,10 @@ class FlowWorld(Struct, frozen=True, kw_only=True):
             for one in phase.steps
             if one.step == step and one.branch == branch
         )
+
+
+def heal(world: World) -> World:
+    return structs.replace(world, healed=1.0)
 
 
 def made_world(seed: int) -> FlowWorld:

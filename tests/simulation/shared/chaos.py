@@ -38,6 +38,7 @@ READS = frozenset(
             "preview_retry",
         ),
         *("list_uploads", "find_run", "get", "head", "get_start_message"),
+        "list_failed_tasks",
         *("get_plan", "find_listed", "list_flowing", "list_admissible", "load_claims", "list_overdue"),
         *("list_complete_joins", "list_seen", "list_flow_units", "find_unit_numbers", "list_values"),
     }

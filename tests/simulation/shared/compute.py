@@ -43,6 +43,10 @@ class Steps(Protocol):
 
     def execute(self, call: StepCall, order: Order, seconds: float, worker: str, now: float) -> Report: ...
 
+    def may_be_late(self, report: Report) -> bool:
+        """Whether an attempt that was given up for lost time may have succeeded after all."""
+        ...
+
     def report(
         self, call: StepCall, order: Order, outcome: Outcome, seconds: float, worker: str, now: float
     ) -> Report: ...
@@ -164,16 +168,12 @@ class SimCompute:
         if report.outcome is Outcome.DONE and self._chaos.happens(rates.echoes):
             # A failure would be judged there without knowing how many came before: nobody routes it so.
             self._later(report, self._elsewhere)
-        tardy = self._steps_say_good(report) and report.outcome is Outcome.TIMED_OUT
-        if tardy and self._chaos.happens(0.5):
+        if self._steps.may_be_late(report) and self._chaos.happens(0.5):
             late = self._report(call, order, Outcome.DONE, report.seconds)
             self._later(late, self.deliver)
         if self._chaos.happens(rates.forged):
             for forgery in _forgeries(report):
                 self._later(forgery, self.deliver)
-
-    def _steps_say_good(self, report: Report) -> bool:
-        return (report.batch_no, report.task_no) in self._steps.shaken
 
     def _later(self, report: Report, deliver: Callable[[Report], None]) -> None:
         self._kernel.after(self._kernel.chance.choice((0.1, 2.0, 12.0)), partial(deliver, report))

@@ -118,8 +118,15 @@ def _guards() -> list[str]:
         _guard(
             "tasks",
             "state, error_class",
-            "OLD.state = 'done' AND NEW.state = 'failed' AND NEW.error_class NOT IN ('name_twice', 'two_replacements')",
+            "OLD.state = 'done' AND NEW.state = 'failed' "
+            "AND NEW.error_class NOT IN ('name_twice', 'two_replacements')",
             _TASK + " || ' fails though it was done'",
+        ),
+        _guard(
+            "files",
+            "path, key, tags, name, digest, born, listed, role, root_no, parent_no, lineage",
+            "OLD.role <> 'unit' OR OLD.key <> '' AND OLD.key <> NEW.key",
+            "'file ' || OLD.batch_no || '/' || OLD.file_no || ' is not what it was'",
         ),
         """CREATE TRIGGER sim_not_done AFTER UPDATE OF state ON tasks
            WHEN OLD.state = 'done' AND NEW.state = 'failed'

@@ -15,7 +15,7 @@ from quire.engine.retry import PhasePolicy, RetryPolicy
 from quire.engine.scheduler import Scheduler
 from quire.engine.sharing import Shares
 from quire.ledger.port import OperatorAction, TaskSelection
-from quire.model.batch import Stage
+from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Missing, Retry, Stale, Unavailable
 from quire.model.pipeline import Pipeline
@@ -145,6 +145,7 @@ async def operator(
         "prioritise",
         "again",
         "again",
+        "some again",
     )
     while active():
         await pause(kernel, chance.expovariate(per_second))
@@ -157,18 +158,13 @@ async def intervene(outside: Outside, batch_id: str, name: str, *, tier: int = 3
     act = OperatorAction(actor="operator", reason=f"simulated {name}", now=outside.clock.now())
     match name:
         case "again":
-            if batch.position.stage is not Stage.DONE:
-                return
-            chosen = await outside.ledger.preview_retry(batch.no, TaskSelection())
-            plan = stored_plan(batch)
-            if chosen.failed and plan is not None:
-                names = [phase.name for phase in plan.phases]
-                waiting = [number for number, phase in enumerate(plan.phases, start=1) if phase.waits]
-                await outside.ledger.retry_flow(batch, TaskSelection(), act, waiting=waiting, names=names)
-            elif chosen.failed:
-                pipeline = outside.pipelines[batch.pipeline]
-                move = moves.retry_round(batch, pipeline, min(one[0] for one in chosen.failed), now=act.now)
-                await outside.ledger.retry_tasks(move, TaskSelection(), act)
+            await _retry(outside, batch, TaskSelection(), act)
+        case "some again":
+            failed = await outside.ledger.list_failed_tasks(batch.no, limit=tier)
+            if failed:
+                one = failed[-1]
+                chosen = {"error_class": one.error_class} if tier % 2 else {"path": one.path}
+                await _retry(outside, batch, TaskSelection(**chosen), act)
         case "reopen":
             plan = stored_plan(batch)
             if plan is None:
@@ -180,3 +176,21 @@ async def intervene(outside: Outside, batch_id: str, name: str, *, tier: int = 3
             await outside.ledger.set_priority(batch.no, tier, act)
         case _:
             await getattr(outside.ledger, name)(batch.no, act)
+
+
+async def _retry(outside: Outside, batch: Batch, selection: TaskSelection, act: OperatorAction) -> None:
+    """A new round of an ended batch, when something of it has failed."""
+    if batch.position.stage is not Stage.DONE:
+        return
+    chosen = await outside.ledger.preview_retry(batch.no, selection)
+    if not chosen.failed:
+        return
+    plan = stored_plan(batch)
+    if plan is None:
+        pipeline = outside.pipelines[batch.pipeline]
+        move = moves.retry_round(batch, pipeline, min(one[0] for one in chosen.failed), now=act.now)
+        await outside.ledger.retry_tasks(move, selection, act)
+    else:
+        names = [phase.name for phase in plan.phases]
+        waiting = [number for number, phase in enumerate(plan.phases, start=1) if phase.waits]
+        await outside.ledger.retry_flow(batch, selection, act, waiting=waiting, names=names)

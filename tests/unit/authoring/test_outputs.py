@@ -132,6 +132,10 @@ def test_an_external_task_sends_json_or_bytes_or_nothing():
         External(queue="jobs"),
         External(within=0),
         External(within=float("nan")),
+        External(within=1e9),
+        External({"a": 1}, queue="two words"),
+        External({"a": 1}, queue="jobs\0"),
+        External({"a": 1}, queue="x" * 201),
         External(object(), queue="jobs"),
     ],
 )
@@ -139,3 +143,8 @@ def test_an_external_task_that_makes_no_sense_is_refused(external: External):
     with pytest.raises(Reject) as caught:
         external.to_request()
     assert caught.value.code == "bad_result"
+
+
+def test_an_option_that_there_is_not_is_refused():
+    with pytest.raises(TypeError, match="no option 'place'; there are: content_type, change"):
+        Output.text("a.txt", "x", place="join")

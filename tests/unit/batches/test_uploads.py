@@ -71,13 +71,13 @@ async def test_a_second_look_reads_only_what_changed(ledger, folder, tmp_path, m
     (folder / "3.jpg").write_bytes(b"\xff\xd8\xff new")
     assert not await is_unchanged(batch.no, list(scan([folder])), uploads=ledger)
     read = []
-    put_file = uploads.content.put_file
+    put_files = uploads.content.put_files
 
-    async def spy(store, path):
-        read.append(path.name)
-        return await put_file(store, path)
+    async def spy(store, paths):
+        read.extend(path.name for path in paths)
+        return await put_files(store, paths)
 
-    monkeypatch.setattr(uploads.content, "put_file", spy)
+    monkeypatch.setattr(uploads.content, "put_files", spy)
     _, noted, _, _ = await taken(ledger, blobs, folder)
     assert sorted(read) == ["1.jpg", "3.jpg"]
     assert set(noted) == {"0.jpg", "1.jpg", "3.jpg"}
@@ -96,16 +96,17 @@ async def test_a_file_that_vanished_or_changed_since_the_scan_is_refused_alone(l
 
 
 async def test_a_file_written_to_while_it_is_read_is_refused(ledger, folder, tmp_path, monkeypatch):
-    put_file = uploads.content.put_file
+    put_files = uploads.content.put_files
 
-    async def meddle(store, path: Path):
-        stored = await put_file(store, path)
-        if path.name == "1.jpg":
-            with path.open("ab") as file:
-                file.write(b"the scanner is still writing")
+    async def meddle(store, paths: list[Path]):
+        stored = await put_files(store, paths)
+        for path in paths:
+            if path.name == "1.jpg":
+                with path.open("ab") as file:
+                    file.write(b"the scanner is still writing")
         return stored
 
-    monkeypatch.setattr(uploads.content, "put_file", meddle)
+    monkeypatch.setattr(uploads.content, "put_files", meddle)
     _, noted, _, _ = await taken(ledger, LocalBlobs(tmp_path / "blobs"), folder)
     assert noted["1.jpg"].error_class == "changed"
     assert noted["2.jpg"].state == "taken"
@@ -121,13 +122,13 @@ async def test_what_an_earlier_batch_took_in_is_not_read_again(ledger, folder, t
     earlier = await ledger.find_run("k")
     (folder / "1.jpg").write_bytes(b"\xff\xd8\xff changed")
     read = []
-    put_file = uploads.content.put_file
+    put_files = uploads.content.put_files
 
-    async def spy(store, path):
-        read.append(path.name)
-        return await put_file(store, path)
+    async def spy(store, paths):
+        read.extend(path.name for path in paths)
+        return await put_files(store, paths)
 
-    monkeypatch.setattr(uploads.content, "put_file", spy)
+    monkeypatch.setattr(uploads.content, "put_files", spy)
     batch = await ledger.open_batch(draft("1" * 26, run_key="k", now=earlier.created_at))
     options = {"uploads": ledger, "blobs": blobs, "progress": read.count, "stop": asyncio.Event()}
     assert await upload_files(batch.no, list(scan([folder])), earlier=earlier, **options)

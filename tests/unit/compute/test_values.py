@@ -83,7 +83,7 @@ class CountedBlobs(LocalBlobs):
 
 
 def test_a_value_that_is_too_large_is_not_even_read(bench, tmp_path, monkeypatch):
-    monkeypatch.setattr(values, "MAX_BYTES", 100)
+    monkeypatch.setattr(values, "MAX_VALUE_BYTES", 100)
     bench = bench(blobs=CountedBlobs(tmp_path / "blobs"))
     report = report_of(bench, lambda _: NO_OUTPUT, order(a=put(bench, b" " * 101)))
     assert (report.outcome, report.error_class) == (Outcome.REJECTED, "value_too_large")
@@ -169,7 +169,7 @@ def test_up_to_the_limit_a_value_is_in_the_report_and_beyond_it_in_the_store(ben
 
 
 def test_more_than_the_limit_is_refused_with_both_numbers(bench, monkeypatch):
-    monkeypatch.setattr(values, "MAX_BYTES", 5000)
+    monkeypatch.setattr(values, "MAX_VALUE_BYTES", 5000)
     report = report_of(bench(), gives("x" * 5000))
     assert (report.outcome, report.error_class) == (Outcome.REJECTED, "value_too_large")
     assert "5002" in report.error
@@ -313,6 +313,7 @@ def test_a_request_needs_no_product(bench):
     [
         "please",
         ExternalRequest(queue=7),
+        ExternalRequest(queue="jobs\n"),
         ExternalRequest(body="text"),
         ExternalRequest(body=b"x" * 200_000),
         ExternalRequest(within_seconds=0),

@@ -9,6 +9,7 @@ from tests.unit.engine.conftest import Small
 from quire.ledger.flow_values import first_number
 from quire.ledger.port import TaskSelection
 from quire.model.batch import FileOutcome, Stage
+from quire.model.errors import Stale
 from quire.model.files import Change, Product
 from quire.model.plan import (
     OnFailure,
@@ -349,6 +350,37 @@ async def test_a_report_of_a_batch_that_does_not_exist_is_nobodys(runs):
     assert batch.position.stage is Stage.DONE
 
 
+async def test_a_folder_without_documents_that_fails_is_told_of_the_input_that_stands_for_it(runs):
+    def judge(_, order):
+        return (Outcome.REJECTED, None) if order.file.path == "a" else (Outcome.DONE, StepResult())
+
+    folders = plan(phase(step("all"), unit=PlanUnit.FOLDER))
+    batch = await runs.run(folders, ["a/b/x.txt", "c/y.txt"], judge)
+    one = (await runs.inputs(batch))["a/b/x.txt"]
+    assert one.outcome is FileOutcome.FAILED
+    assert [(end.done, end.failed, end.error_class) for end in one.steps] == [(1, 1, "rejected")]
+
+
+async def test_who_was_overtaken_while_units_were_made_does_not_end_a_later_phase(runs, monkeypatch):
+    two = plan(phase(step("one"), unit=PlanUnit.FOLDER), phase(step("two"), unit=PlanUnit.BATCH))
+    ends = []
+    end_gather = runs.small.ledger.end_gather
+
+    async def overtaken(batch, *, waits_at, now):
+        ends.append((batch, waits_at))
+        if len(ends) == 2:
+            seen, following = ends[0]
+            with pytest.raises(Stale):
+                await end_gather(seen, waits_at=following, now=now)
+        return await end_gather(batch, waits_at=waits_at, now=now)
+
+    monkeypatch.setattr(runs.small.ledger, "end_gather", overtaken)
+    batch = await runs.run(two, ["a/x.txt"])
+    assert batch.position.stage is Stage.DONE
+    assert len(ends) == 2
+    assert runs.called == [("plan.one", "a"), ("plan.one", ""), ("plan.two", "")]
+
+
 async def test_the_whole_batch_is_one_task(runs):
     whole = plan(phase(step("one", "*.txt")), phase(step("all"), unit=PlanUnit.BATCH), phase(step("after")))
     batch = await runs.run(whole, ["a/x.txt", "b.bin"])
@@ -484,6 +516,30 @@ class TestRetrying:
         events = await runs.small.ledger.list_events(batch.no, limit=99)
         told = [(data["phase"], data["round"]) for _, _, kind, data in events if kind == "phase_started"]
         assert told == [("ONE", 1), ("TWO", 1), ("THREE", 1), ("TWO", 2), ("THREE", 2)]
+
+    async def test_what_is_not_tried_again_still_speaks_against_an_input(self, runs):
+        """A folder of an earlier phase, and a step beside others, which is named as before."""
+        fails = {"plan.all", "plan.right", "plan.last"}
+
+        def judge(call, _):
+            return (Outcome.REJECTED if call.step in fails else Outcome.DONE), StepResult()
+
+        mixed = plan(
+            phase(step("all", "*.a"), unit=PlanUnit.FOLDER),
+            phase(step("left", "*.b"), step("right", "*.b"), name="BOTH"),
+            phase(step("last")),
+        )
+        batch = await runs.run(mixed, ["x/one.a", "y/two.b"], judge)
+        before = await runs.inputs(batch)
+        assert before["y/two.b"].reason.startswith("right: ")
+        fails.remove("plan.last")
+        failed = await runs.small.ledger.list_failed_tasks(batch.no, limit=9)
+        assert ("LAST", "x/one.a") in {(one.phase, one.path) for one in failed}
+        again = await self.retry(runs, batch, mixed, judge, path="x/one.a")
+        after = await runs.inputs(again)
+        assert (after["x/one.a"].outcome, after["x/one.a"].error_class) == (FileOutcome.FAILED, "rejected")
+        assert after["x/one.a"].reason == before["x/one.a"].reason
+        assert after["y/two.b"] == before["y/two.b"]
 
     async def test_what_was_made_since_is_withdrawn(self, runs):
         fails = [True]

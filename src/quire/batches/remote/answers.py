@@ -7,6 +7,7 @@ waiting: its deadline ends it. Must not know: HTTP and queues.
 """
 
 import asyncio
+import re
 from asyncio import Semaphore, gather
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
@@ -35,16 +36,15 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_OUTPUTS = 1000
 MAX_ERROR_CHARACTERS = 2000
 WORKER = "answer"
-FAILED = "answer_failed"
 # An answer that comes before its step has returned waits for it, and is to be sent again after that.
 PATIENCE_SECONDS = 20.0
 LOOK_SECONDS = 0.1
 AGAIN_SECONDS = 5.0
 _DEFAULT_POLICY = RetryPolicy()
+_CLASS = re.compile(r"[a-z][a-z0-9_]*")
 _OVER = frozenset({TaskState.DONE, TaskState.SUPERSEDED})
 
 Sleep = Callable[[float], Awaitable[None]]
-_Class = Annotated[str, Meta(pattern=r"\A([a-z][a-z0-9_]{0,39})?\Z")]
 _Amount = Annotated[int, Meta(ge=0, le=2**53)]
 _Tag = Annotated[str, Meta(min_length=1, max_length=200)]
 
@@ -86,7 +86,7 @@ class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tags: tuple[_Tag, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     error: str = ""
-    error_class: _Class = ""
+    error_class: Annotated[str, Meta(max_length=40)] = ""
     final: bool = True
     cost: AnswerCost = AnswerCost()
 
@@ -108,13 +108,13 @@ _messages = msgspec.json.Decoder(AnswerMessage)
 
 
 def read_answer(body: bytes) -> Answer:
-    """Raises Reject: `bad_answer`, `too_large`."""
+    """Raises Reject: `answer_refused`, `too_large`."""
     answer: Answer = _read(_answers, body)
     return answer
 
 
 def read_message(body: bytes) -> tuple[str, Answer]:
-    """The token and the answer. Raises Reject: `bad_answer`, `too_large`."""
+    """The token and the answer. Raises Reject: `answer_refused`, `too_large`."""
     message = _read(_messages, body)
     return message.task, message
 
@@ -181,9 +181,9 @@ async def _build_report(
     spent = (found.claim.started_at, 0.0, WORKER)
     cost = _to_cost(answer.cost)
     if answer.status == "error":
-        error_class = answer.error_class or FAILED
-        error = _describe(answer)
-        return Report(*names, Outcome.REJECTED, *spent, error_class=error_class, error=error, cost=cost)
+        failed = Report(*names, Outcome.REJECTED, *spent, error_class="answer_failed", cost=cost)
+        named = {"error_class": answer.error_class} if answer.error_class else {}
+        return structs.replace(failed, error=_describe(answer), **named)
     if attempt != found.claim.order.attempt or found.task.state in _OVER or found.batch.ended:
         return Report(*names, Outcome.DONE, *spent)  # changes nothing: its outputs need not be verified
     result = await _store_result(context, found, answer, prefix)
@@ -255,6 +255,8 @@ def _check_answer(answer: Answer) -> None:
             raise _bad("an error has no value and no outputs")
         if not answer.error.strip():
             raise _bad("an error says in `error` what is wrong")
+        if answer.error_class and not _CLASS.fullmatch(answer.error_class):
+            raise _bad("an `error_class` is a word of small letters, digits and underscores: `no_text`")
         return
     if answer.error or answer.error_class or not answer.final:
         raise _bad("a success has no `error`, `error_class` or `final`")
@@ -291,4 +293,4 @@ def _to_cost(said: AnswerCost) -> Cost:
 
 
 def _bad(words: str) -> Reject:
-    return Reject(words, code="bad_answer")
+    return Reject(words, code="answer_refused")

@@ -32,6 +32,15 @@ def run(
         ),
     ] = "preprocess",
     json_output: Json = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on until Ctrl-C: take files as they arrive.")
+    ] = False,
+    settle: Annotated[
+        float,
+        typer.Option(
+            "--settle", min=0, help="With --watch: seconds that a file must not change before it is taken."
+        ),
+    ] = 2.0,
     priority: Annotated[
         str | None,
         typer.Option("--priority", help="Priority, 1_critical to 5_background.", show_default=False),
@@ -61,14 +70,19 @@ def run(
     finished work is not repeated. A pipeline is a built-in one, one that you have written, or one of the
     setting `pipelines` or of an installed package: see `quire pipeline list`.
 
+    With --watch the command goes on: whenever new files have arrived and stopped growing, they become one
+    batch. Each batch has its report in OUT/reports; with --json it prints one line.
+
     Examples:
       quire run ./scans
+      quire run --watch ./inbox --out ./results
       quire run ./scans ./photos --out ./results
       quire run ./texts --pipeline words.py --out ./results
       quire run ./scans --json | jq .counts
 
     Exit codes: 0 all done, 3 finished with failed files, 4 held (paused or over budget), 2 usage,
-    1 could not run, 130 stopped by Ctrl-C.
+    1 could not run, 130 stopped by Ctrl-C. With --watch, Ctrl-C between two batches ends with 0, or with 3
+    if files have failed.
     """
     from quire.assembly.member_pipelines import choose_pipeline
     from quire.batches.folder_run import RunRequest
@@ -90,7 +104,10 @@ def run(
         with refuse_unknown_pipelines():
             name, pipelines = choose_pipeline(settings, pipeline)
         request = RunRequest(roots=paths, out=out, pipeline=name, own_folders=[settings.home])
-        result = asyncio.run(_run(request, settings, pipelines, Reporter(json_output=json_output)))
+        reporter = Reporter(json_output=json_output)
+        if watch:
+            raise typer.Exit(_watch(request, settle, settings, pipelines, reporter))
+        result = asyncio.run(_run(request, settings, pipelines, reporter))
     raise typer.Exit(_show_result(result, request, json_output=json_output))
 
 
@@ -108,6 +125,22 @@ async def _run(
             changed = await find_code_warnings(components.records, pipelines, request.pipeline)
             reporter.warn([*components.warnings, *changed])
             return await run_folder(request, components.run_context(), observer, stop)
+
+
+def _watch(
+    request: "RunRequest",
+    settle: float,
+    settings: "Settings",
+    pipelines: "MemberPipelines",
+    reporter: Reporter,
+) -> int:
+    """Returns the exit code."""
+    from quire.batches.watch import WatchRequest
+    from quire.cli.run import watch
+
+    wanted = WatchRequest(run=request, settle_seconds=settle)
+    result = asyncio.run(watch.watch(wanted, settings, pipelines, reporter))
+    return watch.show_end(result, json_output=reporter.quiet)
 
 
 def _show_result(result: "RunResult", request: "RunRequest", *, json_output: bool) -> int:

@@ -12,10 +12,9 @@ import msgspec
 from quire.blobs import content, keys
 from quire.blobs.port import Blobs
 from quire.model.errors import Reject
-from quire.model.work import StepCall, Value
+from quire.model.work import MAX_VALUE_BYTES, StepCall, Value
 
 INLINE_BYTES = 4096
-MAX_BYTES = 16 << 20
 
 # Sorted: sets have no order of their own, and the digest is part of cache keys.
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -34,10 +33,10 @@ def encode_value(value: Any, call: StepCall) -> bytes:
         raise Reject(
             f"the step {call.step} returned a value that JSON cannot say: {error}", code="bad_result"
         ) from error
-    if len(encoded) > MAX_BYTES:
+    if len(encoded) > MAX_VALUE_BYTES:
         raise Reject(
-            f"the step {call.step} returned a value of {len(encoded)} bytes, and {MAX_BYTES} is the limit; "
-            "let it write a file instead",
+            f"the step {call.step} returned a value of {len(encoded)} bytes, and {MAX_VALUE_BYTES} is the "
+            "limit; let it write a file instead",
             code="value_too_large",
         )
     return encoded
@@ -63,9 +62,9 @@ async def load_value(blobs: Blobs, value: Value) -> Any:
     if not value.digest:
         return value.data
     size = (await blobs.head(keys.content(value.digest))).size
-    if size > MAX_BYTES:
+    if size > MAX_VALUE_BYTES:
         raise Reject(
-            f"the value {value.digest[:12]} has {size} bytes, and {MAX_BYTES} is the limit",
+            f"the value {value.digest[:12]} has {size} bytes, and {MAX_VALUE_BYTES} is the limit",
             code="value_too_large",
         )
     try:

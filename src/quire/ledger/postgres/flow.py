@@ -39,14 +39,22 @@ class PostgresFlowStore:
     _database: PostgresDatabase
 
     async def begin_flow(
-        self, batch: Batch, *, phases: Sequence[str], waits_at: int | None, now: float
+        self,
+        batch: Batch,
+        *,
+        phases: Sequence[str],
+        waits_at: int | None,
+        now: float,
+        delays: Sequence[float] = (),
     ) -> Batch:
+        starts = [now + seconds if seconds else 0.0 for seconds in delays or [0.0] * len(phases)]
+
         async def work(connection: Connection) -> Batch:
             if not await change(connection, "flow_begin", (waits_at, now, batch.no)):
                 raise Stale(f"batch {batch.id} has been begun by somebody else")
             async with connection.pipeline():
                 numbers = list(range(1, len(phases) + 1))
-                await change(connection, "flow_open_phases", (batch.no, numbers, list(phases)))
+                await change(connection, "flow_open_phases", (batch.no, numbers, list(phases), starts))
                 await record_event(
                     connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1}
                 )

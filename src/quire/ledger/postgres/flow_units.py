@@ -1,6 +1,7 @@
 """Phases about folders or the batch: their units are found in the file list, and given their tasks."""
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.database.postgres_queries import Values
@@ -131,7 +132,8 @@ class PostgresFlowUnitStore:
 
     async def end_gather(self, batch: Batch, *, waits_at: int | None, now: float) -> Batch:
         async def work(connection: Connection) -> Batch:
-            if not await change(connection, "flow_end_gather", (waits_at, now, batch.no)):
+            values = {"waits_at": waits_at, "now": now} | _gathering(batch, 2)
+            if not await change(connection, "flow_end_gather", values):
                 raise Stale(f"batch {batch.id} has moved on")
             held = await hold_flow(connection, batch.no)
             async with connection.pipeline():
@@ -147,8 +149,19 @@ class PostgresFlowUnitStore:
 
 async def _gather(connection: Connection, batch: Batch, *, gathers: int, cursor: int, now: float) -> int:
     """The compare-and-swap of who makes units, and the last file number."""
-    place = {"no": batch.no, "gathers": gathers, "at_cursor": batch.position.cursor}
-    row = await one_row(connection, "flow_gather", {"cursor": cursor, "now": now} | place)
+    values = {"cursor": cursor, "now": now} | _gathering(batch, gathers)
+    row = await one_row(connection, "flow_gather", values)
     if row is None:
         raise Stale(f"batch {batch.id} has moved on")
     return int(row[0])
+
+
+def _gathering(batch: Batch, gathers: int) -> dict[str, Any]:
+    """Where the batch was seen while its units are made: for the compare-and-swap."""
+    return {
+        "no": batch.no,
+        "gathers": gathers,
+        "phase": None if batch.flow is None else batch.flow.waits_at,
+        "round": batch.position.round,
+        "at_cursor": batch.position.cursor,
+    }

@@ -28,7 +28,7 @@ from quire.ledger.postgres.rows import (
     record_event,
 )
 from quire.ledger.record_rows import group_products
-from quire.ledger.rows import Row, read_file, upload_columns
+from quire.ledger.rows import Row, read_batch, read_file, upload_columns
 from quire.model.batch import Batch
 from quire.model.errors import Stale
 from quire.model.files import File, fold
@@ -135,6 +135,10 @@ class PostgresIntakeStore:
             return await load_batch(connection, batch_no)
 
         return await self._database.write(work)
+
+    async def list_runs(self, run_key: str) -> list[Batch]:
+        rows = await self._database.read(lambda connection: all_rows(connection, "intake_runs", (run_key,)))
+        return [read_batch(row, row[0]) for row in rows]
 
     async def list_finished(
         self, batch_no: int, *, after: int, numbers: Collection[int], limit: int

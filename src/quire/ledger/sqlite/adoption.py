@@ -51,7 +51,7 @@ class SqliteAdoptionStore:
                 raise Stale(f"batch {batch.id} has moved on from {at}")
             _merge_rounds(connection, batch, phases)
             if at.stage is Stage.FILLING:
-                record_event(connection, batch.no, now, "phase_started", {"phase": phases[0]})
+                record_event(connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1})
             connection.execute(SQL["set_alarm"], (0, batch.no))
             return load_batch(connection, batch.no)
 
@@ -116,7 +116,7 @@ def _merge_rounds(connection: sqlite3.Connection, batch: Batch, phases: Sequence
     if batch.position.round > 1:
         for query in ("adoption_rounds", "adoption_drop_rounds", "adoption_one_round"):
             connection.execute(SQL[query], (batch.no,))
-    rows = ((batch.no, number, name) for number, name in enumerate(phases, start=1))
+    rows = ((batch.no, number, name, 0.0) for number, name in enumerate(phases, start=1))
     connection.executemany(SQL["flow_open_phase"], rows)
     connection.execute(SQL["adoption_cursors"], (batch.no,))
     connection.execute(SQL["flow_recount_open"], (batch.no,))

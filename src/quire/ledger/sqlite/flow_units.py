@@ -66,7 +66,7 @@ class SqliteFlowUnitStore:
                     for path in new
                 ),
             )
-            moved = (cursor, last + len(new), now, batch.no, 1, batch.position.cursor)
+            moved = (cursor, last + len(new), now, *_gathering(batch, 1))
             if not connection.execute(SQL["flow_gather"], moved).rowcount:
                 raise Stale(f"batch {batch.id} has moved on")
             rows = ((batch.no, known[path], file_no) for path, file_no in members)
@@ -119,7 +119,7 @@ class SqliteFlowUnitStore:
     ) -> Batch:
         def work(connection: sqlite3.Connection) -> Batch:
             last = connection.execute(SQL["flow_batch"], (batch.no,)).fetchone()[1]
-            moved = (cursor, last, now, batch.no, 2, batch.position.cursor)
+            moved = (cursor, last, now, *_gathering(batch, 2))
             if not connection.execute(SQL["flow_gather"], moved).rowcount:
                 raise Stale(f"batch {batch.id} has moved on")
             base = first_number(phase)
@@ -147,7 +147,9 @@ class SqliteFlowUnitStore:
 
     async def end_gather(self, batch: Batch, *, waits_at: int | None, now: float) -> Batch:
         def work(connection: sqlite3.Connection) -> Batch:
-            if not connection.execute(SQL["flow_end_gather"], (waits_at, now, batch.no)).rowcount:
+            if not connection.execute(
+                SQL["flow_end_gather"], (waits_at, now, *_gathering(batch, 2))
+            ).rowcount:
                 raise Stale(f"batch {batch.id} has moved on")
             advance(connection, batch.no, now)
             return load_batch(connection, batch.no)
@@ -156,3 +158,9 @@ class SqliteFlowUnitStore:
 
     async def _unit_rows(self, query: str, values: Row) -> list[Row]:
         return await self._database.read(lambda connection: connection.execute(SQL[query], values).fetchall())
+
+
+def _gathering(batch: Batch, gathers: int) -> Row:
+    """Where the batch was seen while its units are made: for the compare-and-swap."""
+    waits_at = None if batch.flow is None else batch.flow.waits_at
+    return batch.no, gathers, waits_at, batch.position.round, batch.position.cursor

@@ -17,7 +17,7 @@ from quire.ledger.intake_rows import (
     taken_columns,
 )
 from quire.ledger.record_rows import group_products
-from quire.ledger.rows import read_file, upload_columns
+from quire.ledger.rows import read_batch, read_file, upload_columns
 from quire.ledger.sqlite.flow_settlement import advance, read_cursors, write_effects
 from quire.ledger.sqlite.rows import SQL, fetch_numbers, load_batch, record_event
 from quire.model.batch import Batch
@@ -106,6 +106,9 @@ class SqliteIntakeStore:
             return load_batch(connection, batch_no)
 
         return await self._database.write(work)
+
+    async def list_runs(self, run_key: str) -> list[Batch]:
+        return [read_batch(row, row[0]) for row in await self._intake_rows("intake_runs", (run_key,))]
 
     async def list_finished(
         self, batch_no: int, *, after: int, numbers: Collection[int], limit: int

@@ -35,9 +35,7 @@ ALTER TABLE tasks
   ADD COLUMN tries     bigint NOT NULL DEFAULT 0,  -- tries of its document in earlier phases
   ADD COLUMN given     bytea,                      -- values of earlier steps
   ADD COLUMN waits_for bigint NOT NULL DEFAULT 0,  -- tasks of the folders right below that are not settled
-  ADD COLUMN blocks    bigint,                     -- the task of the folder above
-  ADD COLUMN again     bigint;                     -- the round in which it is tried again
-ALTER TABLE attempts ADD COLUMN round bigint;      -- NULL: that of its task
+  ADD COLUMN blocks    bigint;                     -- the task of the folder above
 
 -- No index depends on what every task's life changes (`state`, `member`), and pages keep room: claims and settlements
 -- of plain tasks touch the row alone.

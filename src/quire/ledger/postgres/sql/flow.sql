@@ -9,8 +9,9 @@ UPDATE batches SET stage = 'flowing', phase = 1, cursor = 0, sources = 1, wants_
 WHERE no = %s AND stage = 'filling' AND cursor = 0
 
 -- name: flow_open_phases
-INSERT INTO rounds (batch_no, round, phase, name, first_task)
-SELECT %s, 1, given.phase, given.name, 0 FROM unnest(%s::bigint[], %s::text[]) AS given (phase, name)
+INSERT INTO rounds (batch_no, round, phase, name, first_task, dispatch_at)
+SELECT %s, 1, given.phase, given.name, 0, given.starts
+FROM unnest(%s::bigint[], %s::text[], %s::double precision[]) AS given (phase, name, starts)
 ON CONFLICT DO NOTHING
 
 -- name: flow_plan
@@ -181,9 +182,9 @@ WHERE t.batch_no = %(no)s AND t.task_no = below.blocks
 -- Given up for lost time, but it has arrived and nobody else is at it. Its failure is kept in the history: both parts
 -- see the row as it was.
 WITH kept AS (
-  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost, round)
+  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost)
   SELECT batch_no, task_no, attempt, outcome, coalesce(worker, ''), coalesce(started_at, 0), coalesce(seconds, 0),
-         error_class, error, cost, again
+         error_class, error, cost
   FROM tasks WHERE batch_no = %(no)s AND task_no = %(task_no)s AND attempt = %(attempt)s AND state = %(state)s
     AND outcome = 'timed_out'
   ON CONFLICT DO NOTHING
@@ -259,9 +260,9 @@ WITH due AS MATERIALIZED (
   WHERE batch_no = %(no)s AND state = 'waiting' AND due_at <= %(now)s AND task_no >= %(first)s AND task_no < %(end)s
   ORDER BY due_at, task_no LIMIT %(limit)s
 ), kept AS (
-  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost, round)
+  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost)
   SELECT batch_no, task_no, attempt, outcome, coalesce(worker, ''), coalesce(started_at, 0), coalesce(seconds, 0),
-         error_class, error, cost, again
+         error_class, error, cost
   FROM due WHERE outcome IS NOT NULL ON CONFLICT DO NOTHING
 ), begun AS (
   UPDATE tasks t
@@ -383,7 +384,8 @@ WHERE no = %s AND stage = 'flowing' AND gathers = 0 AND sources = 0 AND waits_at
 
 -- name: flow_gather
 UPDATE batches SET cursor = %(cursor)s, updated_at = %(now)s, phase_retries = 0, rests_until = 0
-WHERE no = %(no)s AND stage = 'flowing' AND gathers = %(gathers)s AND cursor = %(at_cursor)s
+WHERE no = %(no)s AND stage = 'flowing' AND gathers = %(gathers)s AND waits_at = %(phase)s AND round = %(round)s
+  AND cursor = %(at_cursor)s
 RETURNING last_file
 
 -- name: flow_found_units
@@ -392,8 +394,9 @@ UPDATE batches SET last_file = %(last_file)s, gathers = CASE WHEN %(complete)s T
 WHERE no = %(no)s
 
 -- name: flow_end_gather
-UPDATE batches SET gathers = 0, sources = sources - 1, cursor = 0, waits_at = %s, updated_at = %s
-WHERE no = %s AND stage = 'flowing' AND gathers = 2
+UPDATE batches SET gathers = 0, sources = sources - 1, cursor = 0, waits_at = %(waits_at)s, updated_at = %(now)s
+WHERE no = %(no)s AND stage = 'flowing' AND gathers = %(gathers)s AND waits_at = %(phase)s AND round = %(round)s
+  AND cursor = %(at_cursor)s
 
 -- name: flow_seen_by
 -- The list as a phase sees it.
@@ -510,14 +513,13 @@ WHERE f.batch_no = %s AND f.file_no = given.file_no AND f.gone >= given.phase
 -- name: flow_try_again
 -- Their attempts so far leave the rows for the history: both parts see the rows as they were.
 WITH kept AS (
-  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost, round)
+  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost)
   SELECT batch_no, task_no, attempt, outcome, coalesce(worker, ''), coalesce(started_at, 0), coalesce(seconds, 0),
-         error_class, error, cost, again
+         error_class, error, cost
   FROM tasks WHERE batch_no = %(no)s AND task_no = ANY(%(tasks)s::bigint[]) AND outcome IS NOT NULL
   ON CONFLICT DO NOTHING
 )
-UPDATE tasks SET state = 'waiting', due_at = 0, failures = 0, interruptions = 0, tries = -attempt,
-                 again = (SELECT round FROM batches WHERE no = %(no)s)
+UPDATE tasks SET state = 'waiting', due_at = 0, failures = 0, interruptions = 0, tries = -attempt
 WHERE batch_no = %(no)s AND task_no = ANY(%(tasks)s::bigint[]) AND state = 'failed'
 
 -- name: flow_rejoin
@@ -535,15 +537,21 @@ UPDATE batches SET open_tasks =
 WHERE no = %(no)s
 
 -- name: flow_failures_of_roots
--- What still speaks against these inputs: failed tasks on their documents.
-SELECT f.root_no, t.phase, f.path, t.branch, coalesce(t.error_class, ''), coalesce(t.error, '')
-FROM files f JOIN tasks t ON t.batch_no = f.batch_no AND t.file_no = f.file_no AND t.state = 'failed'
-WHERE f.batch_no = %(no)s AND f.file_no = ANY(%(roots)s::bigint[])
-UNION ALL
-SELECT f.root_no, t.phase, f.path, t.branch, coalesce(t.error_class, ''), coalesce(t.error, '')
-FROM files f JOIN tasks t ON t.batch_no = f.batch_no AND t.file_no = f.file_no AND t.state = 'failed'
-WHERE f.batch_no = %(no)s AND f.root_no = ANY(%(roots)s::bigint[]) AND f.born > 0 AND f.gone IS DISTINCT FROM 0
-  AND f.role <> 'unit'
+-- What still speaks against these inputs: failed tasks on their documents, on the units that those belong to, and on
+-- folders without members that an input stands for.
+WITH theirs AS (
+  SELECT unnest(%(roots)s::bigint[]) AS root_no, unnest(%(roots)s::bigint[]) AS file_no
+  UNION
+  SELECT root_no, file_no FROM files WHERE batch_no = %(no)s AND root_no = ANY(%(roots)s::bigint[]) AND born > 0
+), mine AS (
+  SELECT root_no, file_no FROM theirs
+  UNION
+  SELECT theirs.root_no, m.unit_no FROM theirs
+  JOIN members m ON m.batch_no = %(no)s AND m.file_no = theirs.file_no
+)
+SELECT mine.root_no, t.phase, f.path, t.branch, coalesce(t.error_class, ''), coalesce(t.error, '')
+FROM mine JOIN files f ON f.batch_no = %(no)s AND f.file_no = mine.file_no
+JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = mine.file_no AND t.state = 'failed'
 
 -- name: flow_has_done
 SELECT DISTINCT file_no FROM tasks WHERE batch_no = %s AND file_no = ANY(%s::bigint[]) AND state = 'done'

@@ -54,3 +54,6 @@ WHERE f.batch_no = %s AND f.file_no > %s AND f.born > 0 AND f.gone = 0 AND f.rol
   AND NOT EXISTS (SELECT 1 FROM files o WHERE o.batch_no = f.batch_no AND o.folded = f.folded
                   AND o.born > 0 AND o.gone IS DISTINCT FROM 0 AND o.role NOT IN ('unit', 'kept'))
 ORDER BY f.file_no LIMIT %s
+
+-- name: intake_runs
+SELECT * FROM batch_rows WHERE no IN (SELECT no FROM batches WHERE run_key = %s) ORDER BY no

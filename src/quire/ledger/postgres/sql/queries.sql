@@ -819,7 +819,8 @@ ORDER BY born, CASE lineage WHEN '' THEN '' ELSE path END COLLATE "C", file_no
 
 -- name: story_attempts
 -- On the input, on what was made of it, and on the units that any of those belong to. The numbers of tasks of a batch
--- that flows begin with the phase, and go on in order of time: there path and branch count.
+-- that flows begin with the phase, and go on in order of time: there path and branch count. Its tasks run again in
+-- their own rows, so the round of an attempt follows from the retries before it.
 WITH theirs AS (
   SELECT file_no FROM files
   WHERE batch_no = %(no)s AND (file_no = %(root)s OR (root_no = %(root)s AND born > 0 AND role <> 'unit'))
@@ -831,23 +832,24 @@ WITH theirs AS (
   SELECT t.*, f.path FROM mine JOIN files f ON f.batch_no = %(no)s AND f.file_no = mine.file_no
   JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = mine.file_no
 )
-SELECT name, round, task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error, branch FROM (
-SELECT coalesce(r.name, '') AS name, coalesce(a.round, w.round) AS round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
+SELECT name, round + CASE WHEN task_no >> 40 = 0 THEN 0 ELSE
+         (SELECT count(*) FROM events e WHERE e.batch_no = %(no)s AND e.type = 'batch_retried' AND e.at <= found.started_at) END,
+       task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error, branch FROM (
+SELECT coalesce(r.name, '') AS name, w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
        a.seconds, w.path, coalesce(a.error_class, '') AS error_class, coalesce(a.error, '') AS error, w.branch
 FROM work w JOIN attempts a ON a.batch_no = %(no)s AND a.task_no = w.task_no
 LEFT JOIN rounds r ON r.batch_no = %(no)s AND r.round = w.round AND r.phase = w.phase
 UNION
-SELECT coalesce(r.name, ''), coalesce(w.again, w.round), w.task_no, w.attempt, w.state, coalesce(w.outcome, ''), coalesce(w.worker, ''),
+SELECT coalesce(r.name, ''), w.round, w.task_no, w.attempt, w.state, coalesce(w.outcome, ''), coalesce(w.worker, ''),
        w.started_at, coalesce(w.seconds, 0), w.path, coalesce(w.error_class, ''), coalesce(w.error, ''), w.branch
 FROM work w LEFT JOIN rounds r ON r.batch_no = %(no)s AND r.round = w.round AND r.phase = w.phase
-WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)
-  AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.batch_no = %(no)s AND a.task_no = w.task_no AND a.attempt = w.attempt
-                  AND a.outcome = w.outcome)) found
+WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)) found
 ORDER BY CASE WHEN task_no >> 40 = 0 THEN task_no ELSE task_no >> 40 END,
          CASE WHEN task_no >> 40 = 0 THEN '' ELSE path END COLLATE "C", branch, task_no, attempt, outcome DESC
 
 -- name: steps_of_inputs
--- Settled tasks on these inputs, on what was made of them, and on the units that any of those belong to.
+-- Settled tasks on these inputs, on what was made of them, and on the units that any of those belong to; also failed
+-- ones on folders without members that an input stands for.
 WITH theirs AS (
   SELECT unnest(%(roots)s::bigint[]) AS root_no, unnest(%(roots)s::bigint[]) AS file_no
   UNION
@@ -858,6 +860,10 @@ WITH theirs AS (
   UNION
   SELECT theirs.root_no, m.unit_no FROM theirs
   JOIN members m ON m.batch_no = %(no)s AND m.file_no = theirs.file_no
+  UNION
+  SELECT u.root_no, u.file_no FROM files u
+  JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = u.file_no AND t.state = 'failed'
+  WHERE u.batch_no = %(no)s AND u.root_no = ANY(%(roots)s::bigint[]) AND u.born > 0 AND u.role = 'unit'
 )
 SELECT mine.root_no, t.phase, t.branch, coalesce(r.name, ''), t.state, coalesce(t.error_class, ''), coalesce(t.error, '')
 FROM mine JOIN files f ON f.batch_no = %(no)s AND f.file_no = mine.file_no

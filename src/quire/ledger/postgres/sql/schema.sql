@@ -232,7 +232,6 @@ CREATE TABLE tasks (
   given         bytea,                         -- values of earlier steps
   waits_for     bigint NOT NULL DEFAULT 0,     -- tasks of the folders right below that are not settled
   blocks        bigint,                        -- the task of the folder above
-  again         bigint,                        -- the round in which it is tried again
   PRIMARY KEY (batch_no, task_no)
 ) WITH (fillfactor = 50);
 CREATE INDEX tasks_due ON tasks (batch_no, due_at, task_no) WHERE due_at IS NOT NULL;
@@ -262,7 +261,6 @@ CREATE TABLE attempts (
   error_class text,
   error       text,
   cost        bytea,
-  round       bigint,                         -- NULL: that of its task
   PRIMARY KEY (batch_no, task_no, attempt)
 );
 

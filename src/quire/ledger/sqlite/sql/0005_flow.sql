@@ -33,8 +33,6 @@ ALTER TABLE tasks ADD COLUMN tries     INTEGER NOT NULL DEFAULT 0;     -- tries 
 ALTER TABLE tasks ADD COLUMN given     BLOB;                           -- values of earlier steps
 ALTER TABLE tasks ADD COLUMN waits_for INTEGER NOT NULL DEFAULT 0;     -- tasks of the folders right below that are not settled
 ALTER TABLE tasks ADD COLUMN blocks    INTEGER;                        -- the task of the folder above
-ALTER TABLE tasks ADD COLUMN again     INTEGER;                        -- the round in which it is tried again
-ALTER TABLE attempts ADD COLUMN round  INTEGER;                        -- NULL: that of its task
 CREATE INDEX tasks_external ON tasks (batch_no, due_at) WHERE state = 'external';
 
 ALTER TABLE files ADD COLUMN open      INTEGER NOT NULL DEFAULT 0;     -- inputs only: further documents of it that are on their way

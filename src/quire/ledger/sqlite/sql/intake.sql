@@ -57,3 +57,6 @@ WHERE f.batch_no = ?1 AND f.file_no > ?2 AND f.born > 0 AND f.gone = 0 AND f.rol
   AND NOT EXISTS (SELECT 1 FROM files o INDEXED BY files_folded WHERE o.batch_no = f.batch_no AND o.folded = f.folded
                   AND o.born > 0 AND o.gone IS NOT 0 AND o.role NOT IN ('unit', 'kept'))
 ORDER BY f.file_no LIMIT ?3
+
+-- name: intake_runs
+SELECT * FROM batch_rows WHERE no IN (SELECT no FROM batches WHERE run_key = ?) ORDER BY no

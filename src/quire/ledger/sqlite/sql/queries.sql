@@ -256,9 +256,9 @@ ORDER BY due_at, task_no LIMIT ?3
 
 -- name: keep_attempt
 -- The attempt before this one leaves the task's row for the history.
-INSERT OR IGNORE INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost, round)
+INSERT OR IGNORE INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost)
 SELECT batch_no, task_no, attempt, outcome, coalesce(worker, ''), coalesce(started_at, 0), coalesce(seconds, 0),
-       error_class, error, cost, again
+       error_class, error, cost
 FROM tasks WHERE batch_no = ? AND task_no = ? AND outcome IS NOT NULL
 
 -- name: begin_waiting
@@ -760,7 +760,8 @@ ORDER BY born, CASE lineage WHEN '' THEN '' ELSE path END, file_no
 
 -- name: story_attempts
 -- On the input, on what was made of it, and on the units that any of those belong to. The numbers of tasks of a batch
--- that flows begin with the phase, and go on in order of time: there path and branch count.
+-- that flows begin with the phase, and go on in order of time: there path and branch count. Its tasks run again in
+-- their own rows, so the round of an attempt follows from the retries before it.
 WITH theirs AS (
   SELECT ?2 AS file_no
   UNION
@@ -775,23 +776,24 @@ WITH theirs AS (
   SELECT t.*, f.path FROM mine CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = mine.file_no
   CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ?1 AND t.file_no = mine.file_no
 )
-SELECT name, round, task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error, branch FROM (
-SELECT coalesce(r.name, '') AS name, coalesce(a.round, w.round) AS round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
+SELECT name, round + CASE WHEN task_no >> 40 = 0 THEN 0 ELSE
+         (SELECT count(*) FROM events e WHERE e.batch_no = ?1 AND e.type = 'batch_retried' AND e.at <= found.started_at) END,
+       task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error, branch FROM (
+SELECT coalesce(r.name, '') AS name, w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
        a.seconds, w.path, coalesce(a.error_class, '') AS error_class, coalesce(a.error, '') AS error, w.branch
 FROM work w CROSS JOIN attempts a ON a.batch_no = ?1 AND a.task_no = w.task_no
 LEFT JOIN rounds r ON r.batch_no = ?1 AND r.round = w.round AND r.phase = w.phase
 UNION
-SELECT coalesce(r.name, ''), coalesce(w.again, w.round), w.task_no, w.attempt, w.state, coalesce(w.outcome, ''), coalesce(w.worker, ''),
+SELECT coalesce(r.name, ''), w.round, w.task_no, w.attempt, w.state, coalesce(w.outcome, ''), coalesce(w.worker, ''),
        w.started_at, coalesce(w.seconds, 0), w.path, coalesce(w.error_class, ''), coalesce(w.error, ''), w.branch
 FROM work w LEFT JOIN rounds r ON r.batch_no = ?1 AND r.round = w.round AND r.phase = w.phase
-WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)
-  AND NOT EXISTS (SELECT 1 FROM attempts a WHERE a.batch_no = ?1 AND a.task_no = w.task_no AND a.attempt = w.attempt
-                  AND a.outcome = w.outcome))
+WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)) found
 ORDER BY CASE WHEN task_no >> 40 = 0 THEN task_no ELSE task_no >> 40 END, CASE WHEN task_no >> 40 = 0 THEN '' ELSE path END,
          branch, task_no, attempt, outcome DESC
 
 -- name: steps_of_inputs
--- Settled tasks on these inputs, on what was made of them, and on the units that any of those belong to.
+-- Settled tasks on these inputs, on what was made of them, and on the units that any of those belong to; also failed
+-- ones on folders without members that an input stands for.
 WITH theirs AS (
   SELECT value AS root_no, value AS file_no FROM json_each(?2)
   UNION
@@ -802,6 +804,10 @@ WITH theirs AS (
   UNION
   SELECT theirs.root_no, m.unit_no FROM theirs
   CROSS JOIN members m INDEXED BY members_file ON m.batch_no = ?1 AND m.file_no = theirs.file_no
+  UNION
+  SELECT u.root_no, u.file_no FROM json_each(?2) r
+  CROSS JOIN files u INDEXED BY files_made ON u.batch_no = ?1 AND u.root_no = r.value AND u.born > 0 AND u.role = 'unit'
+  CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ?1 AND t.file_no = u.file_no AND t.state = 'failed'
 )
 SELECT mine.root_no, t.phase, t.branch, coalesce(r.name, ''), t.state, coalesce(t.error_class, ''), coalesce(t.error, '')
 FROM mine CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = mine.file_no

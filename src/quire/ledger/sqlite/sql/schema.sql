@@ -233,7 +233,6 @@ CREATE TABLE tasks (
   given         BLOB,                          -- values of earlier steps
   waits_for     INTEGER NOT NULL DEFAULT 0,    -- tasks of the folders right below that are not settled
   blocks        INTEGER,                       -- the task of the folder above
-  again         INTEGER,                        -- the round in which it is tried again
   PRIMARY KEY (batch_no, task_no)
 ) WITHOUT ROWID;
 CREATE INDEX tasks_waiting ON tasks (batch_no, due_at) WHERE state = 'waiting';
@@ -265,7 +264,6 @@ CREATE TABLE attempts (
   error_class TEXT,
   error       TEXT,
   cost        BLOB,
-  round       INTEGER,                         -- NULL: that of its task
   PRIMARY KEY (batch_no, task_no, attempt)
 ) WITHOUT ROWID;
 
