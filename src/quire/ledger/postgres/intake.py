@@ -47,7 +47,9 @@ class PostgresIntakeStore:
                 raise Stale(f"batch {batch.id} has been begun by somebody else")
             async with connection.pipeline():
                 order = list(range(1, len(phases) + 1))
-                await change(connection, "flow_open_phases", (batch.no, order, list(phases)))
+                await change(
+                    connection, "flow_open_phases", (batch.no, order, list(phases), [0.0] * len(phases))
+                )
                 await record_event(connection, batch.no, now, "phase_started", {"phase": phases[0]})
                 return await load_batch(connection, batch.no)
 

@@ -36,7 +36,7 @@ class SqliteIntakeStore:
         def work(connection: sqlite3.Connection) -> Batch:
             if not connection.execute(SQL["intake_begin"], (waits_at, phases[0], now, batch.no)).rowcount:
                 raise Stale(f"batch {batch.id} has been begun by somebody else")
-            rows = ((batch.no, number, name) for number, name in enumerate(phases, start=1))
+            rows = ((batch.no, number, name, 0.0) for number, name in enumerate(phases, start=1))
             connection.executemany(SQL["flow_open_phase"], rows)
             record_event(connection, batch.no, now, "phase_started", {"phase": phases[0]})
             return load_batch(connection, batch.no)
