@@ -10,7 +10,7 @@ import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 WORDS = Path(__file__).resolve().parents[2] / "docs" / "examples" / "words.py"
 # One document waits until the result of another one lies in the output folder.
-WAITING = '''
+WAITING = """
 import os
 import time
 from pathlib import Path
@@ -31,7 +31,7 @@ def look(document: Document) -> Output:
             os.sched_yield()
         assert (OUT / "first.txt.seen.txt").read_text() == "first"
     return Output.text("seen.txt", document.text())
-'''
+"""
 
 
 def fill(folder):
@@ -127,7 +127,8 @@ def test_a_folder_that_changed_after_a_stop_in_the_intake_gets_a_new_batch(quire
 
 class Watched:
     def __init__(self, quire, folder):
-        self.arguments = ("run", "--watch", str(folder), "--settle", "0.2", "--pipeline", str(WORDS), "--json")
+        self.arguments = ("run", "--watch", str(folder), "--settle", "0.2", "--json")
+        self.arguments += ("--pipeline", str(WORDS))
         self.quire = quire
 
     def __enter__(self):

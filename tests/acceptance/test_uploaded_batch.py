@@ -155,7 +155,7 @@ async def test_paths_with_a_slash_before_them_go_through_the_whole_product(tmp_p
         made = {path: [file.path for _, file in one.made] for path, one in ends.items()}
         assert made["/top.tif"][0] == "/top.jpg"
         assert "/top.jpg.ref.json" in made["/top.tif"]
-        assert made["/fonds/box 7/p1.tif"][:2] == ["/fonds/box 7/p1.jpg", "/fonds/box 7/p1-p002.jpg"]
+        assert made["/fonds/box 7/p1.tif"][:2] == ["/fonds/box 7/p1-p002.jpg", "/fonds/box 7/p1.jpg"]
         assert made["/fonds/box 7/x.tif"][0] == "/fonds/box 7/x.tif.jpg"  # x.jpg was uploaded
         assert "/fonds/box 7/x.jpg.ref.json" in made["/fonds/box 7/x.jpg"]
         assert all(file.processing_config == CONFIG for one in ends.values() for _, file in one.made)

@@ -99,12 +99,11 @@ class IntakeSuite:
         refused = TakenFile(one.no, upload("a.txt", "failed", error_class="changed"), None)
         await ledger.take_files(batch.no, [refused], now=4.0)
         assert "a.txt" in await ledger.find_listed(batch.no, {"a.txt"})
-        assert [one.role for one in await ledger.list_names(batch.no, after=0, limit=9)] == ["name", "awaited"]
+        listed = await ledger.list_names(batch.no, after=0, limit=9)
+        assert [one.role for one in listed] == ["name", "awaited"]
         await ledger.take_files(batch.no, [taken(one.no, "a.txt")], now=4.0)
-        assert [one.role for one in await ledger.list_names(batch.no, after=0, limit=9)] == [
-            "input",
-            "awaited",
-        ]
+        listed = await ledger.list_names(batch.no, after=0, limit=9)
+        assert [one.role for one in listed] == ["input", "awaited"]
         assert [one.state for one in await ledger.list_uploads(batch.no, limit=9)] == ["taken"]
 
     async def test_a_batch_does_not_end_before_its_intake_is_closed(self, ledger):

@@ -66,7 +66,7 @@ async def watch_folder(
     """
     plan = find_pipeline(request.run.pipeline, context)
     if not isinstance(plan, Plan):
-        raise Reject(f"the pipeline {plan.name!r} cannot be watched with", code="bad_pipeline")
+        raise Reject(f"the pipeline {plan.name!r} cannot be watched with", code="unknown_pipeline")
     await asyncio.to_thread(prepare, request.run)
     key = compute_run_key(request.run, "watch", str(plan.version), digest_of(plan))
     with context.claim_request(key):

@@ -8,6 +8,7 @@ about folders whose units are being made.
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from quire.ledger.adoption_port import AdoptionStore
 from quire.ledger.flow_values import Admission, CompleteJoin, Effects, ListedInput, UnitFolder, UnitTask
 from quire.ledger.values import Claim, ListedFile, Settlement, SettleResult, WorkableBatch
 from quire.model.batch import Batch
@@ -19,7 +20,7 @@ Known = (
 )  # batches of these pipelines (name, version, digest), or of all
 
 
-class FlowStore(Protocol):
+class FlowStore(AdoptionStore, Protocol):
     async def begin_flow(
         self,
         batch: Batch,

@@ -105,8 +105,8 @@ class SqliteFlowStore:
 
     async def rest_batch(self, batch_no: int, member: int, *, now: float) -> None:
         def work(connection: sqlite3.Connection) -> None:
-            wants = advance(connection, batch_no, now)
-            connection.execute(SQL["flow_rest"], (wants, member, batch_no))
+            advance(connection, batch_no, now)
+            connection.execute(SQL["flow_rest"], (batch_no, member))
 
         await self._database.write(work)
 
@@ -189,7 +189,7 @@ class SqliteFlowStore:
                     continue
                 settled += 1
                 rows.add([effects])
-                _fail_branches(connection, batch_no, effects, doubts)
+                fail_branches(connection, batch_no, effects, doubts)
             write_effects(connection, batch_no, rows, settled=settled, now=now)
             advance(connection, batch_no, now)
 
@@ -263,7 +263,7 @@ def _read_join(connection: sqlite3.Connection, batch_no: int, row: Row) -> Compl
     return read_join(row, connection.execute(SQL["flow_branches"], (batch_no, file_no, phase)))
 
 
-def _fail_branches(
+def fail_branches(
     connection: sqlite3.Connection, batch_no: int, effects: Effects, doubts: Sequence[tuple[int, str, str]]
 ) -> None:
     """Results that turned out at the join not to fit together."""

@@ -531,7 +531,7 @@ SELECT no, queue, message_id, body FROM outbox ORDER BY no LIMIT %s
 DELETE FROM outbox WHERE no = ANY(%s::bigint[])
 
 -- name: enlist
-INSERT INTO crew (name, kind, place, enlisted_at, beat_at) VALUES (%s, %s, %s, %s, %s) RETURNING no
+INSERT INTO crew (name, kind, place, enlisted_at, beat_at, format) VALUES (%s, %s, %s, %s, %s, 1) RETURNING no
 
 -- name: beat
 UPDATE crew SET beat = beat + 1, beat_at = %s WHERE no = %s

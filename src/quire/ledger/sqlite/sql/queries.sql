@@ -449,7 +449,7 @@ SELECT no, queue, message_id, body FROM outbox ORDER BY no LIMIT ?
 DELETE FROM outbox WHERE no = ?
 
 -- name: enlist
-INSERT INTO crew (name, kind, place, enlisted_at, beat_at) VALUES (?, ?, ?, ?, ?) RETURNING no
+INSERT INTO crew (name, kind, place, enlisted_at, beat_at, format) VALUES (?, ?, ?, ?, ?, 1) RETURNING no
 
 -- name: beat
 UPDATE crew SET beat = beat + 1, beat_at = ? WHERE no = ?
