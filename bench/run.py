@@ -8,7 +8,19 @@ from importlib import import_module
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SECTIONS = ("compute", "engine", "images", "ingest", "library", "library_convert", "library_ingest", "queues")
+SECTIONS = (
+    *(
+        "compute",
+        "engine",
+        "first_result",
+        "images",
+        "ingest",
+        "library",
+        "library_convert",
+        "library_ingest",
+    ),
+    "queues",
+)
 
 
 def table(rows: list[dict[str, object]]) -> None:
