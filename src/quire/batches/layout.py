@@ -64,8 +64,9 @@ class Layout:
                 found = await self.look()
             busy = self._clock.monotonic() - began
             pause = SHORTEST_PAUSE_SECONDS if found else min(2 * pause, LONGEST_PAUSE_SECONDS)
+            rest = max(pause, min(WORK_SHARE * busy, LONGEST_PAUSE_AFTER_WORK_SECONDS))
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), max(pause, min(WORK_SHARE * busy, LONGEST_PAUSE_AFTER_WORK_SECONDS)))
+                await asyncio.wait_for(self._over.wait(), rest)
 
     def finish(self) -> None:
         """No file is begun any more."""
