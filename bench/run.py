@@ -9,16 +9,15 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SECTIONS = (
-    *(
-        "compute",
-        "engine",
-        "first_result",
-        "images",
-        "ingest",
-        "library",
-        "library_convert",
-        "library_ingest",
-    ),
+    "compute",
+    "coroutines",
+    "engine",
+    "first_result",
+    "images",
+    "ingest",
+    "library",
+    "library_convert",
+    "library_ingest",
     "queues",
 )
 

@@ -4,7 +4,8 @@ import json
 import os
 import signal
 import subprocess
-from contextlib import contextmanager
+import tempfile
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -207,3 +208,102 @@ def test_a_server_that_is_killed_goes_on_where_it_was(
         let_pass(gate)
         assert scheduler.wait(60) == 0
     assert exported(quire, batch, tmp_path / "out", **served) == expected[0]
+
+
+def on_compute(compute, folder):
+    """The pipeline of the letters, whose steps run on this compute."""
+    path = folder / "letters.py"
+    text = LETTERS.read_text("utf-8")
+    path.write_text(text.replace("@letters.step(", f'@letters.step(runs_on="{compute}", '), "utf-8")
+    return path
+
+
+def running_in(quire, letters, own, **more):
+    return subprocess.Popen(
+        quire.command("run", str(letters), "--pipeline", str(own), "--out", str(quire.out)),
+        cwd=quire.folder,
+        env=quire.environment(**more, **QUICK),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def assert_ended(running):
+    """With one file failed."""
+    try:
+        _, troubles = running.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        running.send_signal(signal.SIGINT)
+        raise
+    assert running.returncode == 3, troubles
+
+
+@pytest.fixture
+def on_redis(redis_server, tmp_path):
+    return {
+        "QUIRE_QUEUE_STORE": "redis",
+        "QUIRE_REDIS_URL": redis_server,
+        "QUIRE_REDIS_PREFIX": tmp_path.name,
+    }
+
+
+@pytest.mark.service
+def test_workers_on_a_queue_that_are_killed_give_the_same_and_leave_unknown_steps_to_others(
+    quire, letters, gate, expected, tmp_path, on_redis, s3_server
+):
+    told = {**on_redis, **in_bucket(s3_server, tmp_path.name), "LETTERS_GATE": str(gate)}
+    own = on_compute("queue", tmp_path)
+    leased = {"QUIRE_CONFIG": str(tmp_path / "quire.toml")}
+    (tmp_path / "quire.toml").write_text('[queues."quire-tasks"]\nlease_seconds = 2\n', "utf-8")
+    with started(quire, "worker", "--from-queue", **told, **leased) as stranger:
+        running = running_in(quire, letters, own, **told)
+        notice = json.loads(stranger.stdout.readline())
+        assert "no step letters.read version 1 here" in json.dumps(notice)
+        assert "pipelines" in json.dumps(notice)
+        with started(quire, "worker", "--from-queue", "--pipeline", str(own), **told, **leased) as worker:
+            held = wait_for_reader(gate)
+            kill(worker)
+            os.close(held)
+        with started(quire, "worker", "--from-queue", "--pipeline", str(own), **told, **leased):
+            let_pass(gate)
+            assert_ended(running)
+    assert results(quire.out) == expected[0]
+    assert ends(quire.report()) == expected[1]
+
+
+@pytest.mark.service
+def test_on_ray_it_gives_the_same(quire, letters, expected, tmp_path, s3_server):
+    told = {"QUIRE_RAY_WORKERS": "2", **in_bucket(s3_server, tmp_path.name)}
+    own = on_compute("ray", tmp_path)
+    with tempfile.TemporaryDirectory(prefix="q", dir="/tmp") as folder:  # short: Ray has its sockets there
+        ran = quire.run(str(letters), "--pipeline", str(own), TMPDIR=folder, **told)
+    assert ran.returncode == 3, ran.stderr
+    assert results(quire.out) == expected[0]
+    assert ends(quire.report()) == expected[1]
+
+
+@pytest.mark.service
+def test_a_host_on_ray_that_is_killed_is_replaced(quire, letters, gate, expected, tmp_path, s3_server):
+    told = {"QUIRE_RAY_WORKERS": "1", **in_bucket(s3_server, tmp_path.name), "LETTERS_GATE": str(gate)}
+    own = on_compute("ray", tmp_path)
+    with tempfile.TemporaryDirectory(prefix="q", dir="/tmp") as folder:
+        running = running_in(quire, letters, own, **told, TMPDIR=folder)
+        held = wait_for_reader(gate)
+        os.kill(readers_of(gate)[0], signal.SIGKILL)
+        while readers_of(gate):
+            os.sched_yield()
+        os.close(held)
+        let_pass(gate)
+        assert_ended(running)
+    assert results(quire.out) == expected[0]
+
+
+def readers_of(pipe):
+    """The processes that have the named pipe open, beside this one."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):
+            if path.readlink() == pipe and int(path.parts[2]) != os.getpid():
+                found.append(int(path.parts[2]))
+    return found

@@ -64,7 +64,7 @@ def test_single_pages_lie_beside_their_pictures_and_come_from_the_cache_next_tim
     quire.run(str(collection), **asked)
     first = quire.files()
     # Somebody has a file of the name that the page would get.
-    assert {"speech.pdf-p0001.jpg", "speech.pdf-p0001.pdf"} <= set(first["speech.pdf"]["outputs"])
+    assert {"speech-p0001.jpg", "speech.pdf.p0001.pdf"} <= set(first["speech.pdf"]["outputs"])
     assert {"speech-p0001-p0002.jpg", "speech-p0001-p0002.pdf"} <= set(first["speech-p0001.pdf"]["outputs"])
     assert {f"box/letters-p000{page}.pdf" for page in range(1, 6)} <= set(first["box/letters.pdf"]["outputs"])
     quire.run(str(collection), **asked)

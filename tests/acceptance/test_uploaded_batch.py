@@ -13,6 +13,7 @@ from quire.ledger.port import OutboxMessage, Upload
 from quire.model.batch import FileOutcome, Stage
 from quire.model.files import File, folder_of
 from quire.model.manifest import ManifestWriter
+from quire.model.plan import digest_of, encode_plan
 from quire.pipelines.preprocess import build_preprocess
 from quire.settings import Settings
 from quire.testing.factories import draft
@@ -65,7 +66,14 @@ async def submitted(house, **drafted):
     await house.blobs.put(manifest_key, writer.begin() + writer.add(files) + writer.end())
     pipeline = house.pipelines["preprocess"]
     batch = await house.uploads.open_batch(
-        draft(ID, pipeline=pipeline.name, pipeline_version=pipeline.version, **drafted)
+        draft(
+            ID,
+            pipeline=pipeline.name,
+            pipeline_version=pipeline.version,
+            plan=encode_plan(pipeline),
+            plan_digest=digest_of(pipeline),
+            **drafted,
+        )
     )
     uploads = [
         Upload(path=file.path, state="taken", size=file.size, key=file.key, content_type=file.content_type)
@@ -147,7 +155,7 @@ async def test_paths_with_a_slash_before_them_go_through_the_whole_product(tmp_p
         made = {path: [file.path for _, file in one.made] for path, one in ends.items()}
         assert made["/top.tif"][0] == "/top.jpg"
         assert "/top.jpg.ref.json" in made["/top.tif"]
-        assert made["/fonds/box 7/p1.tif"][:2] == ["/fonds/box 7/p1.jpg", "/fonds/box 7/p1-p002.jpg"]
+        assert made["/fonds/box 7/p1.tif"][:2] == ["/fonds/box 7/p1-p002.jpg", "/fonds/box 7/p1.jpg"]
         assert made["/fonds/box 7/x.tif"][0] == "/fonds/box 7/x.tif.jpg"  # x.jpg was uploaded
         assert "/fonds/box 7/x.jpg.ref.json" in made["/fonds/box 7/x.jpg"]
         assert all(file.processing_config == CONFIG for one in ends.values() for _, file in one.made)

@@ -16,7 +16,7 @@ from tests.conformance.test_callbacks import (
 )
 from tests.conformance.test_remote_tasks import SECRET, Signing
 from tests.servers.postgres import fresh_schema
-from tests.situations.flowing import begin_flow, claim_all, settle_one
+from tests.situations.flowing import settle_one
 from tests.suites.ledger_situations import act
 
 from quire.batches.remote.output_places import grant_places
@@ -28,9 +28,9 @@ from quire.engine.retry import RetryPolicy
 from quire.ledger.postgres import PostgresLedger
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Stage, TaskState
-from quire.model.files import File
 from quire.model.plan import Plan, PlanPhase, PlanStep, parse_accepts
 from quire.model.work import Outcome, Report
+from quire.pipelines.preprocess import JPEGS, REFERENCES, SOURCE_TAG
 
 PICTURES = Plan(
     name="pictures",
@@ -47,6 +47,8 @@ PICTURES = Plan(
                     version=1,
                     accepts=parse_accepts("image/tiff"),
                     renames=(".tif", ".tiff"),
+                    outputs=JPEGS,
+                    tags=(SOURCE_TAG,),
                     compute="process",
                 ),
             ),
@@ -60,6 +62,7 @@ PICTURES = Plan(
                     step="image_variants",
                     version=1,
                     accepts=parse_accepts("image/jpeg"),
+                    outputs=REFERENCES,
                     compute="process",
                 ),
             ),
@@ -76,26 +79,8 @@ class FlowBench(CallbackBench):
         options = RemoteTaskOptions(base_url="https://quire.example", secret=SECRET)
         self.tasks = LedgerRemoteTasks(self.context, Signing(), options)
 
-    async def begun(self, names=("/box/p1.tif", "/box/p2.tif"), **changes):
-        files = [
-            File(
-                key=f"{FOLDER}{name}",
-                path=name,
-                name=name.rpartition("/")[2],
-                size=100,
-                content_type="image/jpeg" if name.endswith("jpg") else "image/tiff",
-            )
-            for name in names
-        ]
-        for file in files:
-            await self.blobs.put(file.key, b"uploaded")
-        await begin_flow(self.ledger, self.blobs, self.clock, PICTURES, files, ID, **changes)
-        await self.claimed()
-
-    async def claimed(self):
-        found = await claim_all(self.ledger, ID, now=self.clock.now())
-        self.claims |= found
-        return list(found)
+    async def begun(self, names=("/box/p1.tif", "/box/p2.tif"), plan=PICTURES, **changes):
+        await super().begun(names, plan, **changes)
 
     async def referred(self, path, **changes):
         key = f"{FOLDER}{path}.ref.json"

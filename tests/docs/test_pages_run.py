@@ -56,6 +56,7 @@ def test_the_pages_for_authors_are_typed():
         "docs/how-to/agents-side-by-side.md",
         "docs/how-to/folders.md",
         "docs/how-to/call-a-model.md",
+        "docs/how-to/wait-for-somebody-else.md",
         "docs/how-to/test-a-step.md",
         "docs/how-to/deploy-a-pipeline.md",
         "docs/reference/python-api.md",

@@ -30,6 +30,7 @@ ALLOWED = {
         "a field of the answer of /health",
     ),
     r"\bconductor_\w+": ("*", "names of log events"),
+    r"^WITHOUT_TASKS = \"conductor\"": ("src/quire/engine/membership.py", "a kind of member in databases"),
     r"name=\"house\"|`house` in the JSON|\"quire_house\"": (
         "src/quire/compute/*",
         "messages, machines' metadata",

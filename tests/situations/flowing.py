@@ -40,12 +40,14 @@ async def begin_flow(ledger, blobs, clock, plan, files, batch_id, **changes):
     )
 
 
-async def claim_all(ledger, batch_id, *, now, limit=99):
-    """Claim what can be claimed, in every phase; by the path of their documents."""
+async def claim_all(ledger, batch_id, *, now, limit=99, phase=None):
+    """Claim what can be claimed, in one phase or in every one; by the path of their documents."""
     batch = await ledger.get_batch(batch_id)
     found = {}
     for offered in await ledger.list_flowing(limit=9, now=now, only=[batch.no]):
         for offer in offered.offers:
+            if phase not in {None, offer.phase}:
+                continue
             for claim in await ledger.claim_phase(batch.no, offer.phase, member=ME, limit=limit, now=now):
                 found[claim.order.file.path] = claim
     return found

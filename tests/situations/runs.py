@@ -5,10 +5,12 @@ from pathlib import Path
 
 from quire.assembly.engine import open_engine
 from quire.batches.context import BatchContext, RunContext
-from quire.batches.submission import close_batch
+from quire.batches.submission import close_batch, freeze_pipeline
 from quire.ledger.port import InputRecord, Upload
 from quire.model.batch import Batch, PhaseCounts
 from quire.model.pipeline import Pipeline
+from quire.model.pipelines import AnyPipeline
+from quire.model.plan import Plan, digest_of
 from quire.settings import RetrySettings, Settings
 from quire.testing.factories import draft
 
@@ -28,11 +30,14 @@ async def _ignore(_: Batch) -> None:
 
 
 async def submitted(
-    house: BatchContext, pipeline: Pipeline, names: Sequence[str], batch_id: str = "0" * 26
+    house: BatchContext, pipeline: AnyPipeline, names: Sequence[str], batch_id: str = "0" * 26
 ) -> Batch:
     """A finalized batch of files that have no bytes: for steps that need none."""
+    stored = {"plan": freeze_pipeline(pipeline)}
+    if isinstance(pipeline, Plan):
+        stored["plan_digest"] = digest_of(pipeline)
     batch = await house.uploads.open_batch(
-        draft(batch_id, pipeline=pipeline.name, pipeline_version=pipeline.version)
+        draft(batch_id, pipeline=pipeline.name, pipeline_version=pipeline.version, **stored)
     )
     uploads = [
         Upload(path=name, state="taken", size=1, key=f"cas/{name}", content_type="text/plain")

@@ -296,10 +296,10 @@ class FlowExternalSuite:
         batch = await admitted(ledger, 2)
         one, two = await claimed(ledger, batch)
         await ledger.settle_flow(batch.no, [asked(one, 20.0), asked(two, 90.0)], now=11.0)
-        assert await ledger.list_overdue(batch.no, now=19.0, limit=9) == []
+        assert await ledger.list_overdue(now=19.0, limit=9) == []
         (found,) = await ledger.list_flowing(limit=9, now=20.0)
         assert found.offers == ()
-        (overdue,) = await ledger.list_overdue(batch.no, now=20.0, limit=9)
+        ((overdue, _),) = await ledger.list_overdue(now=20.0, limit=9, only=[batch.no])
         assert overdue.order == one.order
         told = failed(overdue, due_at=30.0, outcome=Outcome.TIMED_OUT, error_class="no_answer")
         await ledger.settle_flow(batch.no, [told], now=20.0)

@@ -117,12 +117,10 @@ class FlowIntakeSuite:
         assert batch.position.stage is Stage.ENDING
         assert (await kinds_of(ledger, batch)).count("phase_started") == 3
 
-    async def test_listed_files_folders_and_units_are_found_by_folded_path(
-        self, ledger: LedgerAdapter
-    ) -> None:
+    async def test_listed_files_and_folders_are_found_by_folded_path(self, ledger: LedgerAdapter) -> None:
         batch = await admitted(ledger, paths=["Dir/A.tif", "dir/a.TIF", "dir/b.tif"])
-        found = await ledger.find_listed(batch.no, ["dir/a.tif", "dir/c.tif", "dir/", "di/", "unit:dir"])
-        assert sorted(found) == ["dir/", "dir/a.tif"]
+        found = await ledger.find_listed(batch.no, ["dir/a.tif", "dir/c.tif", "dir/", "di/", "twins:Dir"])
+        assert sorted(found) == ["dir/", "dir/a.tif", "twins:Dir"]
         assert [(one.no, one.file.path, one.born) for one in found["dir/a.tif"]] == [
             (1, "Dir/A.tif", 0),
             (2, "dir/a.TIF", 0),

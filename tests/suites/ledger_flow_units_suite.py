@@ -120,8 +120,6 @@ class FlowUnitSuite:
         batch = await gathered(ledger, batch, ["", "A", "a", "a/x"])
         units = await ledger.list_flow_units(batch.no, 2, after=0, limit=99)
         assert [(unit.path, below) for unit, below in units] == [("", 2), ("A", 0), ("a", 1), ("a/x", 0)]
-        found = await ledger.find_listed(batch.no, ["unit:a"])
-        assert sorted(each.file.path for each in found["unit:a"]) == ["A", "a"]
 
     async def test_a_folder_without_members_stands_for_the_nearest_below(self, ledger: LedgerAdapter) -> None:
         batch = await gathered(ledger, await worked(ledger))

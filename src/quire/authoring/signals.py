@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from quire.model.errors import Reject, Retry
-from quire.model.work import ExternalRequest
+from quire.model.queues import is_queue_name
+from quire.model.work import LONGEST_WAIT_SECONDS, ExternalRequest
 
 
 class TryLater(Retry):
@@ -42,8 +43,17 @@ class External(Struct, frozen=True):
         """Raises Reject when it makes no sense."""
         if (self.send is None) != (not self.queue):
             raise Reject("External takes `send` and `queue` together, or neither of them", code="bad_result")
-        if not (math.isfinite(self.within) and self.within > 0):
-            raise Reject(f"External takes `within` in seconds, not {self.within!r}", code="bad_result")
+        if self.queue and not is_queue_name(self.queue):
+            raise Reject(
+                f"External takes the name of a queue, without spaces, not {self.queue[:80]!r}",
+                code="bad_result",
+            )
+        if not (math.isfinite(self.within) and 0 < self.within <= LONGEST_WAIT_SECONDS):
+            days = LONGEST_WAIT_SECONDS / 86_400
+            raise Reject(
+                f"External takes `within` in seconds, up to {days:g} days, not {self.within!r}",
+                code="bad_result",
+            )
         if self.send is None:
             body = b""
         elif isinstance(self.send, bytes):

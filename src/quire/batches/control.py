@@ -12,12 +12,13 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from quire.batches.context import BatchContext
 from quire.batches.lines import describe_state
 from quire.engine import moves
+from quire.engine.adoption import check_phases
 from quire.ledger.port import OperatorAction, RetrySelection, TaskSelection
 from quire.model.batch import Batch, Budget, PhaseCounts, Stage
 from quire.model.errors import Reject, Stale
 from quire.model.ids import BatchId
-from quire.model.pipelines import old_form, stored_plan, to_pipelines
-from quire.model.plan import Plan
+from quire.model.pipelines import stored_plan, to_pipelines
+from quire.model.plan import Plan, digest_of, encode_plan
 from quire.model.tiers import tier_number
 
 PAGE = 1000
@@ -77,14 +78,34 @@ async def retry(
     if plan is not None:
         await _retry_flow(context, batch, plan, preview, selection, act)
         return preview
-    pipeline = old_form(to_pipelines(context.pipelines).of(batch))
+    here = to_pipelines(context.pipelines).of(batch)
+    if isinstance(here, Plan):
+        if batch.position.stage is Stage.DONE:  # otherwise the scheduler adopts it where it stood
+            batch = await _adopt_ended(context, batch, here)
+        await _retry_flow(context, batch, here, preview, selection, act)
+        return preview
     if preview.kind == "new_round":
-        move = moves.retry_round(batch, pipeline, phase, now=act.now)
+        move = moves.retry_round(batch, here, phase, now=act.now)
         await _act(context, batch, "retried", lambda: context.control.retry_tasks(move, selection, act))
     else:
-        status = moves.status_of(batch, pipeline)
+        status = moves.status_of(batch, here)
         await _act(context, batch, "continued", lambda: context.control.reopen(batch.no, act, status=status))
     return preview
+
+
+async def _adopt_ended(context: BatchContext, batch: Batch, plan: Plan) -> Batch:
+    """An earlier version has run the batch to its end."""
+    check_phases(batch, plan)
+    adopted = await context.control.adopt_ended(
+        batch, plan=encode_plan(plan), digest=digest_of(plan), phases=[phase.name for phase in plan.phases]
+    )
+    if adopted is None:
+        raise Reject(
+            f"batch {batch.id} was run by an earlier version of Quire, and members of that version are still "
+            "at work; stop them, then retry the batch",
+            code="wrong_state",
+        )
+    return adopted
 
 
 async def _retry_flow(

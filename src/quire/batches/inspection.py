@@ -24,6 +24,7 @@ from quire.batches.lines import (
     InputHistory,
     PhaseLine,
     PhaseProgress,
+    PlannedPhase,
     ProducedFileLine,
     build_step_lines,
     describe_state,
@@ -38,6 +39,7 @@ from quire.model.cost import MICROS
 from quire.model.errors import Missing
 from quire.model.ids import task_id
 from quire.model.pipelines import name_step, stored_plan
+from quire.model.plan import PlanPhase
 from quire.model.tiers import tier_name
 
 SHOWN_FAILED_TASKS = 100
@@ -78,7 +80,7 @@ async def show(context: BatchContext, batch_id: str) -> BatchDetails:
         refused_files=batch.refused,
         skipped_files=batch.passed_over,
         created_at=timestamp(batch.created_at),
-        plan=_decode_plan(batch.plan),
+        plan=_describe_plan(batch),
         queue_message=_decode_message(await context.batches.get_start_message(batch.no)),
     )
 
@@ -200,12 +202,29 @@ def _build_budget_line(budget: Budget) -> BudgetLine:
     return BudgetLine(seconds=budget.seconds, tokens=budget.tokens, money=money)
 
 
-def _decode_plan(text: str) -> BatchPlan:
-    """The stored plan; empty when it was written by a version that this one cannot read."""
+def _describe_plan(batch: Batch) -> BatchPlan:
+    """The stored plan; empty when it was written by a version that this one cannot read. Of several steps in
+    a phase the first one stands for it.
+    """
+    plan = stored_plan(batch)
+    if plan is not None:
+        return BatchPlan(phases=tuple(_describe_phase(phase) for phase in plan.phases))
     try:
-        return msgspec.json.decode(text, type=BatchPlan)
+        return msgspec.json.decode(batch.plan, type=BatchPlan)
     except msgspec.MsgspecError:
         return BatchPlan()
+
+
+def _describe_phase(phase: PlanPhase) -> PlannedPhase:
+    step = phase.steps[0]
+    return PlannedPhase(
+        name=phase.name,
+        step=step.step,
+        version=step.version,
+        timeout_seconds=step.timeout_seconds,
+        memory_mb=step.memory_mb,
+        max_attempts=step.max_attempts,
+    )
 
 
 def _decode_message(message: str | None) -> Any:

@@ -20,9 +20,10 @@ from quire.blobs.port import Blobs, Condition
 from quire.ledger.intake import IntakeStore
 from quire.ledger.port import BatchDraft, OutboxMessage, Upload, UploadStore
 from quire.ledger.submissions import TAKEN
-from quire.model.batch import Batch
+from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock, timestamp
 from quire.model.files import File
+from quire.model.former import is_former_of
 from quire.model.ids import BatchId
 from quire.model.manifest import ManifestWriter
 from quire.model.pipelines import AnyPipeline, stored_plan
@@ -77,7 +78,9 @@ def is_same_pipeline(batch: Batch, pipeline: AnyPipeline) -> bool:
     """
     if isinstance(pipeline, Plan):
         stored = stored_plan(batch)
-        return stored is not None and digest_with_options(stored) == digest_with_options(pipeline)
+        if stored is None:
+            return batch.position.stage is not Stage.OPEN and is_former_of(batch, pipeline)
+        return digest_with_options(stored) == digest_with_options(pipeline)
     return batch.plan == freeze_pipeline(pipeline)
 
 

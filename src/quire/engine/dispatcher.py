@@ -24,7 +24,8 @@ from quire.model.clock import Clock
 from quire.model.errors import Reject, Retry, Unavailable
 from quire.model.ids import Ids
 from quire.model.pipeline import Phase, Unit
-from quire.model.pipelines import AnyPipeline, list_computes, old_form, to_pipelines
+from quire.model.pipelines import AnyPipeline, list_computes, to_pipelines
+from quire.model.plan import Plan
 from quire.model.work import Compute, Order, Outcome, Report, StepCall, StepResult
 
 CANDIDATES_AT_ONCE = 200
@@ -262,7 +263,10 @@ class Dispatcher:
             ageing_seconds=self._shares.ageing_seconds,
         ):
             batch = one.batch
-            phase = moves.current_phase(batch, old_form(self._pipelines.of(batch)))
+            pipeline = self._pipelines.of(batch)
+            if isinstance(pipeline, Plan):
+                continue  # begun by an earlier version: the scheduler adopts it
+            phase = moves.current_phase(batch, pipeline)
             known[batch.no] = (batch, phase)
             room = rooms.get(phase.compute, 0)
             most = phase.pace.at_once or room

@@ -16,7 +16,7 @@ from quire.ledger.flow_values import BranchResult, Effects, Follower, NewDocumen
 from quire.model.batch import TaskState
 from quire.model.files import Change, File, Product
 from quire.model.output_rules import apply_rules
-from quire.model.plan import OnFailure, Plan, PlanPhase, PlanStep, PlanUnit
+from quire.model.plan import OnFailure, Plan, PlanPhase, PlanStep, PlanUnit, tell_failure
 from quire.model.work import StepResult, Value
 
 _encoder = msgspec.msgpack.Encoder()
@@ -217,8 +217,7 @@ class _Folding:
         at = min(failed)
         error_class, error = failed[at]
         place = failure_place(self._settled.place.phase, self._settled.file.path, at)
-        several = len(self._phase.steps) > 1
-        return RootFailure(place, error_class, f"{self._phase.steps[at].name}: {error}" if several else error)
+        return RootFailure(place, error_class, tell_failure(self._phase, at, error))
 
     def _failed(self) -> dict[int, tuple[str, str]]:
         """By branch: error class and reason."""

@@ -45,7 +45,10 @@ class FlowMoves:
     async def begin(self, batch: Batch, plan: Plan) -> Batch:
         names = [phase.name for phase in plan.phases]
         waits_at = next_waiting_phase(plan, 0)
-        return await self._flow.begin_flow(batch, phases=names, waits_at=waits_at, now=self._clock.now())
+        delays = [phase.pace.first_seconds for phase in plan.phases]
+        return await self._flow.begin_flow(
+            batch, phases=names, waits_at=waits_at, now=self._clock.now(), delays=delays
+        )
 
     async def move(self, batch: Batch, plan: Plan) -> tuple[Batch, bool]:
         """Make the next move; False: there is none at present."""

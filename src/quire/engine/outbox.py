@@ -92,9 +92,11 @@ class Outbox:
 
     async def send(self) -> None:
         while unsent := await self._outbox.list_unsent(MESSAGES_AT_ONCE):
+            by_queue: dict[str, list[Message]] = {}
             for one in unsent:
-                message = Message(id=one.message_id, body=one.body)
-                await self._queues.send(one.queue, [message], now=self._clock.now())
+                by_queue.setdefault(one.queue, []).append(Message(id=one.message_id, body=one.body))
+            for queue, messages in by_queue.items():
+                await self._queues.send(queue, messages, now=self._clock.now())
             await self._outbox.mark_sent([one.no for one in unsent])
 
     async def _start(self, leased: LeasedMessage) -> bool:

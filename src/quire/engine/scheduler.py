@@ -12,6 +12,7 @@ from itertools import islice
 
 from quire.blobs.port import Blobs
 from quire.engine import handover, manifest, moves, units
+from quire.engine.adoption import Adoption
 from quire.engine.flow_moves import FlowMoves
 from quire.engine.outbox import Outbox
 from quire.engine.retry import PhasePolicy, phase_delay_seconds
@@ -21,7 +22,7 @@ from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Reject, Retry, Stale, Unavailable
 from quire.model.files import File
 from quire.model.pipeline import Phase, Pipeline, Unit
-from quire.model.pipelines import AnyPipeline, Pipelines, to_pipelines
+from quire.model.pipelines import AnyPipeline, Pipelines, stored_plan, to_pipelines
 from quire.model.plan import Plan, digest_of
 
 ROWS_AT_ONCE = 2000
@@ -29,6 +30,7 @@ PRODUCTS_AT_ONCE = 4000
 BATCHES_AT_ONCE = 16
 TAKE_SECONDS = 1.0
 SWEEP_SECONDS = 600.0
+FORMER = frozenset({Stage.FILLING, Stage.GATHERING, Stage.DISCOVERING, Stage.WORKING, Stage.TRANSFORMING})
 MOVABLE = frozenset(
     {Stage.FILLING, Stage.GATHERING, Stage.DISCOVERING, Stage.TRANSFORMING, Stage.FLOWING, Stage.ENDING}
 )
@@ -54,6 +56,7 @@ class Scheduler:
         self._pipelines = to_pipelines(pipelines)
         self._flow = flow
         self._flow_moves = FlowMoves(flow, blobs, clock)
+        self._adoption = Adoption(flow, clock)
         self._clock = clock
         self._policy = policy
         self._taken: dict[int, Batch] = {}
@@ -86,10 +89,21 @@ class Scheduler:
                 known=known_pipelines(self._pipelines, only),
             ):
                 self._taken.setdefault(batch.no, batch)
+            await self._take_former(member, only)
         moved = False
         for batch in list(self._taken.values()):
             moved = await self._advance(batch, member) or moved
         return moved
+
+    async def _take_former(self, member: int, only: Only) -> None:
+        """Take batches that an earlier version has begun, when their documents move by themselves now."""
+        plans = {one.name for one in self._pipelines.every() if isinstance(one, Plan)}
+        if not plans:
+            return
+        for batch in await self._flow.take_former(
+            member, pipelines=plans, limit=BATCHES_AT_ONCE, now=self._clock.now(), only=only
+        ):
+            self._taken.setdefault(batch.no, batch)
 
     async def receive(self) -> int:
         """Start the batches whose messages have arrived; how many were started."""
@@ -170,12 +184,17 @@ class Scheduler:
         return await self._move_by_phases(batch, pipeline), True
 
     async def _move_flowing(self, batch: Batch, plan: Plan) -> tuple[Batch, bool]:
+        if batch.position.stage in FORMER and stored_plan(batch) is None:
+            adopted = await self._adoption.begin(batch, plan)
+            return adopted or batch, adopted is not None
         match batch.position.stage:
             case Stage.FILLING:
                 return await self._flow_moves.begin(batch, plan), True
             case Stage.FLOWING:
                 # As it is now: tasks were settled since it was taken.
                 batch = await self._batches.get_batch(batch.id)
+                if batch.flow is not None and batch.flow.adopts_to is not None:
+                    return await self._adoption.move(batch, plan), True
                 return await self._flow_moves.move(batch, plan)
             case Stage.ENDING:
                 message = await self._hand_over(batch, len(plan.phases))

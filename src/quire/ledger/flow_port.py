@@ -8,6 +8,7 @@ about folders whose units are being made.
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from quire.ledger.adoption_port import AdoptionStore
 from quire.ledger.flow_values import Admission, CompleteJoin, Effects, ListedInput, UnitFolder, UnitTask
 from quire.ledger.values import Claim, ListedFile, Settlement, SettleResult, WorkableBatch
 from quire.model.batch import Batch
@@ -19,11 +20,19 @@ Known = (
 )  # batches of these pipelines (name, version, digest), or of all
 
 
-class FlowStore(Protocol):
+class FlowStore(AdoptionStore, Protocol):
     async def begin_flow(
-        self, batch: Batch, *, phases: Sequence[str], waits_at: int | None, now: float
+        self,
+        batch: Batch,
+        *,
+        phases: Sequence[str],
+        waits_at: int | None,
+        now: float,
+        delays: Sequence[float] = (),
     ) -> Batch:
-        """The batch has been started: its intake is the first source. Raises Stale when it was begun."""
+        """The batch has been started: its intake is the first source. `delays` are seconds, by phase, before
+        its first task starts. Raises Stale when it was begun.
+        """
         ...
 
     async def get_plan(self, batch_no: int) -> str:

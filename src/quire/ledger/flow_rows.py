@@ -17,6 +17,7 @@ from quire.ledger.rows import Row, decode_result, file_columns, read_claim, read
 from quire.ledger.values import Claim
 from quire.model.batch import FileOutcome, TaskState
 from quire.model.files import File
+from quire.model.plan import Plan, tell_failure
 from quire.model.work import Order
 
 UNIT_TYPE = "application/vnd.quire.members+json"
@@ -61,7 +62,11 @@ def folder_file(path: str) -> File:
 
 
 def judge_roots(
-    roots: Iterable[int], failed: Iterable[Row], done: Collection[int], walking: Mapping[int, int]
+    plan: Plan | None,
+    roots: Iterable[int],
+    failed: Iterable[Row],
+    done: Collection[int],
+    walking: Mapping[int, int],
 ) -> list[Row]:
     """How inputs stand after a part of their tasks was withdrawn: (input, outcome, error class, reason, place
     of the failure, documents on their way again). `failed` are (input, phase, path, branch, error class,
@@ -69,16 +74,17 @@ def judge_roots(
     """
     told: dict[int, tuple[str, str, str]] = {}
     for root, phase, path, branch, kind, reason in failed:
-        one = (failure_place(phase, path, branch), kind, reason)
+        why = reason if plan is None else tell_failure(plan.phases[phase - 1], branch, reason)
+        one = (failure_place(phase, path, branch), kind, why)
         told[root] = min(one, told.get(root, one))
     rows: list[Row] = []
     for root in roots:
         again = walking.get(root, 0)
-        place, error_class, why = told.get(root, (None, None, None))
+        place, error_class, because = told.get(root, (None, None, None))
         outcome = FileOutcome.DONE.value if root in done and not again else None
         if place is not None:
             outcome = FileOutcome.FAILED.value
-        rows.append((root, outcome, error_class, why, place, again))
+        rows.append((root, outcome, error_class, because, place, again))
     return rows
 
 

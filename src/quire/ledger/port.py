@@ -332,6 +332,14 @@ class ControlStore(Protocol):
         """
         ...
 
+    async def adopt_ended(
+        self, batch: Batch, *, plan: str, digest: str, phases: Sequence[str]
+    ) -> Batch | None:
+        """A batch that an earlier version has run to its end can be retried as one that flows, by this plan.
+        None while members of that version are at work. Raises Stale when it is no longer there.
+        """
+        ...
+
     async def reopen(self, batch_no: int, action: OperatorAction, *, status: str) -> Batch:
         """A cancelled batch, or one in error, continues where it stopped; failed tasks of its phase run
         again.

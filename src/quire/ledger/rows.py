@@ -98,6 +98,7 @@ class BatchRow(NamedTuple):
     admissible: int
     waits_at: int | None
     gathers: int
+    adopts_to: int | None
 
 
 class UploadRow(NamedTuple):
@@ -165,6 +166,7 @@ def _read_flow(row: BatchRow) -> FlowState:
         admissible=row.admissible,
         waits_at=row.waits_at,
         gathers=row.gathers,
+        adopts_to=row.adopts_to,
     )
 
 

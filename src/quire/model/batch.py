@@ -79,6 +79,7 @@ class FlowState(Struct, frozen=True, kw_only=True):
     admissible: int = 0  # files up to this number may be: all of their folders are listed
     waits_at: int | None = None  # the next phase that waits for other documents
     gathers: int = 0  # 1: its units are being found, 2: they are given their tasks
+    adopts_to: int | None = None  # of a batch of the former form: files up to this number are being adopted
 
 
 class Batch(Struct, frozen=True, kw_only=True):

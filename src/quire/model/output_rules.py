@@ -93,6 +93,12 @@ def _compile(preferred: str, stem: str) -> re.Pattern[str]:
         if name == "stem":
             found.append(re.escape(stem))
         elif name == "page":
-            digits = _NUMBER.fullmatch(form or "")
-            found.append(rf"[0-9]{{{max(1, int(digits.group(1) or 1)) if digits else 1},}}")
+            found.append(_match_number(form or ""))
     return re.compile("".join(found))
+
+
+def _match_number(form: str) -> str:
+    """The digits of a page's number: as many as asked for, or more without leading zeros."""
+    said = _NUMBER.fullmatch(form)
+    digits = int(said.group(1) or 1) if said else 1
+    return rf"(?:[0-9]{{{digits}}}|[1-9][0-9]{{{digits},}})"

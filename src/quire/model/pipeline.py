@@ -45,7 +45,7 @@ class Unit(StrEnum):
 class Pace(Struct, frozen=True, kw_only=True):
     """How fast a phase dispatches tasks, for compute that must not be flooded. 0: no delay."""
 
-    first_seconds: float = 0.0  # from the phase's beginning to its first dispatch
+    first_seconds: float = 0.0  # from the beginning (of the batch, if it flows) to the phase's first dispatch
     between_seconds: float = 0.0  # from one dispatch to the next
     at_once: int = 0  # orders per dispatch; 0: as many as compute has room for
 

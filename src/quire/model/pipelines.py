@@ -164,7 +164,7 @@ def is_other_plan(pipeline: AnyPipeline, batch: Batch) -> bool:
     """Whether a pipeline treats documents in another way than the one of the batch, despite its version."""
     plan, digest = _read_plan(batch.plan)
     if isinstance(pipeline, Plan):
-        return digest != digest_of(pipeline)
+        return plan is not None and digest != digest_of(pipeline)  # one without a plan is adopted
     return plan is not None
 
 

@@ -187,6 +187,11 @@ class PlanPhase(Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
+def tell_failure(phase: PlanPhase, branch: int, reason: str) -> str:
+    """Why a document failed in a phase: with the name of the step where several run side by side."""
+    return f"{phase.steps[branch].name}: {reason}" if len(phase.steps) > 1 else reason
+
+
 class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A pipeline as data. `left_alone`: by content type, why files of a kind that the pipeline could process
     are skipped, and what to do about it. `code_digest` tells whether the code behind the steps is the same;

@@ -11,6 +11,8 @@ from msgspec import Struct
 
 from quire.model.redelivery import RedeliveryPolicy
 
+MAX_NAME_CHARACTERS = 200
+
 
 class QueuePolicy(Struct, frozen=True, kw_only=True):
     """`delays_seconds` are exact, one for each retry, the last of them for all that follow; without them the
@@ -80,6 +82,11 @@ KNOWN_QUEUES: Mapping[str, QueuePolicy] = MappingProxyType({policy.name: policy 
 
 # Queues that had another name: messages under the old one are read too.
 FORMER_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType({"arke-preprocess-jobs": ("preprocess",)})
+
+
+def is_queue_name(name: str) -> bool:
+    """Whether every backend can have a queue of this name, and people can read and type it."""
+    return 0 < len(name) <= MAX_NAME_CHARACTERS and name.isprintable() and " " not in name
 
 
 def policy_for(name: str, policies: Mapping[str, QueuePolicy] = KNOWN_QUEUES) -> QueuePolicy:

@@ -16,19 +16,45 @@ from quire.queues.port import Message
 from quire.settings import load
 
 ASKING = """
+import asyncio
+import json
+import threading
+import urllib.request
+from pathlib import Path
+
 from quire import Document, External, Output, Pipeline
 
 asking = Pipeline("asking", version=1)
 
 
-@asking.step(accepts="text/plain")
+@asking.step(accepts="*.txt")
 def ask(document: Document) -> dict[str, int] | External:
     return External({"task": document.task, "name": document.name}, queue="jobs", within=600)
 
 
-@asking.step
+@asking.step(accepts="*.txt")
 def use(document: Document, ask: dict[str, int]) -> Output:
     return Output.json("words.json", ask)
+
+
+# It sends its request itself, and the answer is on its way before it has returned.
+@asking.step(accepts="*.call")
+async def call(document: Document) -> dict[str, int] | External:
+    server = Path(__file__).with_name("server").read_text()
+    body = json.dumps({"status": "success", "value": {"words": 7}}).encode()
+    threading.Thread(target=urllib.request.urlopen, args=(f"{server}/tasks/{document.task}", body)).start()
+    await asyncio.sleep(0.5)
+    return External(within=60)
+
+
+@asking.step(accepts="*.call")
+def used(document: Document, call: dict[str, int]) -> Output:
+    return Output.json("called.json", call)
+
+
+@asking.step(accepts="*.mute", retries=0)
+async def forget(document: Document) -> External:
+    return External(document.task, queue="nobody", within=0.2)
 """
 
 
@@ -108,6 +134,15 @@ async def ended(server, batch: str) -> dict[str, str]:
         return {one.path: one.outcome for one in await office.records.list_inputs(known.no, limit=9)}
 
 
+async def made(server, batch: str, name: str) -> object:
+    """What is in a JSON file that the batch has made."""
+    async with opened(server) as office:
+        known = await office.batches.get_batch(batch)
+        inputs = await office.records.list_inputs(known.no, limit=9)
+        [file] = [file for one in inputs for _, file in one.made if file.name == name]
+        return json.loads(await office.blobs.get(file.key))
+
+
 async def test_an_answer_by_http_counts_once_though_the_server_was_killed(server):
     batch = sent(server, "a.txt")
     token = (await asked(server, 1))["a.txt"]
@@ -128,12 +163,7 @@ async def test_an_answer_by_http_counts_once_though_the_server_was_killed(server
         assert again.status_code == 200
         assert again.json() in ({"ok": True, "duplicate": True}, {"ok": True, "late": True})
     assert await ended(server, batch) == {"/a.txt": "done"}
-    async with opened(server) as office:
-        known = await office.batches.get_batch(batch)
-        [one] = await office.records.list_inputs(known.no, limit=9)
-        [made] = [file for _, file in one.made]
-        assert made.name == "a.txt.words.json"
-        assert json.loads(await office.blobs.get(made.key)) == {"words": 2}
+    assert await made(server, batch, "a.txt.words.json") == {"words": 2}
 
 
 async def test_answers_by_a_queue_complete_tasks_and_what_can_never_be_right_is_kept(server):
@@ -158,3 +188,20 @@ async def test_an_answer_that_lay_in_the_queue_while_the_server_was_down_counts(
     await answered_by_queue(server, right={"status": "success", "value": {"words": 2}, "task": token})
     server.start("--workers", "1")
     assert await ended(server, batch) == {"/a.txt": "done"}
+
+
+async def test_an_answer_may_overtake_the_step_that_has_asked(server, tmp_path):
+    (tmp_path / "server").write_text(server.url)
+    batch = sent(server, "a.call")
+    assert await ended(server, batch) == {"/a.call": "done"}
+    assert await made(server, batch, "a.call.called.json") == {"words": 7}
+
+
+async def test_a_task_that_nobody_answers_says_what_to_do(server):
+    batch = sent(server, "a.mute")
+    assert await ended(server, batch) == {"/a.mute": "failed"}
+    async with opened(server) as office:
+        known = await office.batches.get_batch(batch)
+        [one] = await office.records.list_inputs(known.no, limit=9)
+    assert one.error_class == "no_answer"
+    assert "nobody has answered the request of forget in time; find out whether it arrived" in one.reason

@@ -55,7 +55,9 @@ async def claimed(server, batch: str):
     async with open_components(settings) as office:
         known = await office.batches.get_batch(batch)
         member = await office.members.add_member("elsewhere", "machine", "far", now=office.clock.now())
-        [claim] = await office.tasks.claim_tasks(known.no, member=member.no, limit=9, now=office.clock.now())
+        [claim] = await office.flow.claim_phase(
+            known.no, 2, member=member.no, limit=9, now=office.clock.now()
+        )
         order = claim.order
         about = AttemptAddress(
             batch_id=batch,

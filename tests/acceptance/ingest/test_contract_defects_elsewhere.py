@@ -58,7 +58,10 @@ def claimed(server: Server, batch: str, prefix: str = "tiff") -> dict:
     async def look(office):
         known = await office.batches.get_batch(batch)
         member = await office.members.add_member("elsewhere", "machine", "far", now=office.clock.now())
-        claims = await office.tasks.claim_tasks(known.no, member=member.no, limit=99, now=office.clock.now())
+        phase = ["pdf", "tiff", "img"].index(prefix) + 1
+        claims = await office.flow.claim_phase(
+            known.no, phase, member=member.no, limit=99, now=office.clock.now()
+        )
         secret = load_signing_secret(settings_of(server))
         found = {}
         for order in (claim.order for claim in claims):

@@ -52,10 +52,11 @@ def differences(
 
 
 def _done_tasks(database: SimDatabase, batch: Batch, spec: FlowBatch) -> set[tuple[str, str]]:
-    """(step, path) of tasks that are done: whether a late success still counted is for chance to decide."""
+    """(step, path) of tasks whose step has succeeded: chance decides whether a late success still counts."""
     rows = database.rows(
         "SELECT t.phase, t.branch, f.path FROM tasks t JOIN files f ON f.batch_no = t.batch_no "
-        "AND f.file_no = t.file_no WHERE t.batch_no = ? AND t.state = 'done'",
+        "AND f.file_no = t.file_no WHERE t.batch_no = ? AND (t.state = 'done' "
+        "OR t.error_class IN ('name_twice', 'two_replacements'))",
         batch.no,
     )
     phases = spec.pipeline.phases

@@ -122,8 +122,9 @@ class FlowSimulation(Simulation):
     def calm(self) -> None:
         super().calm()
         if not any(
-            house.alive and house.conducts and house.works and house.name in self._knowing
+            house.conducts and house.works and house.name in self._knowing
             for house in self.houses
+            if house.alive and not house.stopping
         ):
             self._found(conducts=True, works=True)
 

@@ -10,7 +10,7 @@ from random import Random
 
 from msgspec import Struct
 
-from quire.engine import flow_claims, flow_moves
+from quire.engine import deadlines, flow_moves
 from tests.simulation.flow.scene import FlowSimulation
 from tests.simulation.flow.worlds import made_world
 from tests.simulation.shared.chaos import Rates, rates
@@ -81,7 +81,7 @@ def small_portions(chance: Random) -> AbstractContextManager[None]:
             (flow_moves, "ROWS_AT_ONCE", chance.choice((2, 4, 7))),
             (flow_moves, "JOINS_AT_ONCE", chance.choice((1, 3))),
             (flow_moves, "UNITS_AT_ONCE", chance.choice((1, 3))),
-            (flow_claims, "OVERDUE_AT_ONCE", chance.choice((1, 5))),
+            (deadlines, "OVERDUE_AT_ONCE", chance.choice((1, 5))),
             *engine_sizes(chance),
         ]
     )

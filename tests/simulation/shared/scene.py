@@ -116,7 +116,9 @@ class Simulation:
             process.stopped_until = 0.0
             if process.name == "operator":
                 process.kill()
-        if not any(house.alive and house.conducts and house.works for house in self.houses):
+        if not any(
+            house.alive and not house.stopping and house.conducts and house.works for house in self.houses
+        ):
             self._found(conducts=True, works=True)
 
     def settle_acts(self, *, reopens: bool) -> None:
@@ -127,11 +129,7 @@ class Simulation:
                 run_alone(intervene(outside, batch.id, "resume"))
             if reopens and batch.position.stage in {Stage.CANCELLED, Stage.ERROR}:
                 run_alone(intervene(outside, batch.id, "reopen"))
-        busy = {process.name for process in self.kernel.processes if process.alive}
-        for spec in self.world.batches:
-            # One that was ended while its files arrived takes files again.
-            if (name := f"client {spec.id[-2:]}") not in busy:
-                self.kernel.spawn(name, self.make_client(spec, self._outside("client"), self.kernel))
+        self._hand_in_again()
         for house in self.houses:
             if house.alive:
                 house.wheel.wake()
@@ -144,9 +142,18 @@ class Simulation:
                 self.kernel.step()
                 self._look()
             self._grant()
+            self._hand_in_again()
             if self.kernel.steps - start > self.rest_steps:
                 stands = [(batch.position, batch.hold) for batch in self.batches()]
                 raise Violation(f"the world does not come to rest: {stands}")
+
+    def _hand_in_again(self) -> None:
+        """A batch that was ended while its files arrived takes files again."""
+        busy = {process.name for process in self.kernel.processes if process.alive}
+        begun = {batch.id for batch in self.batches() if batch.position.stage is not Stage.OPEN}
+        for spec in self.world.batches:
+            if (name := f"client {spec.id[-2:]}") not in busy and spec.id not in begun:
+                self.kernel.spawn(name, self.make_client(spec, self._outside("client"), self.kernel))
 
     def _grant(self) -> None:
         """Whoever has spent its budget gets one without limits."""

@@ -132,6 +132,10 @@ def test_an_external_task_sends_json_or_bytes_or_nothing():
         External(queue="jobs"),
         External(within=0),
         External(within=float("nan")),
+        External(within=1e9),
+        External({"a": 1}, queue="two words"),
+        External({"a": 1}, queue="jobs\0"),
+        External({"a": 1}, queue="x" * 201),
         External(object(), queue="jobs"),
     ],
 )

@@ -31,9 +31,18 @@ async def test_two_hundred_run_at_the_same_time_in_one_process(pool):
     """Each waits for all: with one fewer at a time none would end."""
     call = replace(CALL, at_once=200, options={"guests": 200})
     async with pool(step_modules=MODULES) as opened:
+        first = await run(opened, call, order("good", 500))
+        pid = int(first[500].worker.rpartition("-")[2])
+        memory = peak_memory(pid)
         reports = await run(opened, call, *(order("meet", number) for number in range(200)))
         assert {one.outcome for one in reports.values()} == {Outcome.DONE}
-        assert len({one.worker for one in reports.values()}) == 1
+        assert {one.worker for one in reports.values()} == {first[500].worker}
+        assert peak_memory(pid) < 1.5 * memory
+
+
+def peak_memory(pid):
+    lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 async def test_one_that_blocks_the_loop_is_named_with_its_line_and_the_others_end_well(pool, caplog):

@@ -313,6 +313,7 @@ def test_a_request_needs_no_product(bench):
     [
         "please",
         ExternalRequest(queue=7),
+        ExternalRequest(queue="jobs\n"),
         ExternalRequest(body="text"),
         ExternalRequest(body=b"x" * 200_000),
         ExternalRequest(within_seconds=0),

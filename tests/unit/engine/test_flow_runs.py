@@ -517,6 +517,30 @@ class TestRetrying:
         told = [(data["phase"], data["round"]) for _, _, kind, data in events if kind == "phase_started"]
         assert told == [("ONE", 1), ("TWO", 1), ("THREE", 1), ("TWO", 2), ("THREE", 2)]
 
+    async def test_what_is_not_tried_again_still_speaks_against_an_input(self, runs):
+        """A folder of an earlier phase, and a step beside others, which is named as before."""
+        fails = {"plan.all", "plan.right", "plan.last"}
+
+        def judge(call, _):
+            return (Outcome.REJECTED if call.step in fails else Outcome.DONE), StepResult()
+
+        mixed = plan(
+            phase(step("all", "*.a"), unit=PlanUnit.FOLDER),
+            phase(step("left", "*.b"), step("right", "*.b"), name="BOTH"),
+            phase(step("last")),
+        )
+        batch = await runs.run(mixed, ["x/one.a", "y/two.b"], judge)
+        before = await runs.inputs(batch)
+        assert before["y/two.b"].reason.startswith("right: ")
+        fails.remove("plan.last")
+        failed = await runs.small.ledger.list_failed_tasks(batch.no, limit=9)
+        assert ("LAST", "x/one.a") in {(one.phase, one.path) for one in failed}
+        again = await self.retry(runs, batch, mixed, judge, path="x/one.a")
+        after = await runs.inputs(again)
+        assert (after["x/one.a"].outcome, after["x/one.a"].error_class) == (FileOutcome.FAILED, "rejected")
+        assert after["x/one.a"].reason == before["x/one.a"].reason
+        assert after["y/two.b"] == before["y/two.b"]
+
     async def test_what_was_made_since_is_withdrawn(self, runs):
         fails = [True]
 

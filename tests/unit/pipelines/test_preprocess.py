@@ -1,15 +1,21 @@
 """The preprocess pipeline as tables: what is found, what becomes of it, how things are named."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from quire.model.files import File, Product
+from quire.engine.flow import Settled, accepting, list_rivals, plan_effects
+from quire.ledger.flow_values import BranchResult, ListedInput, TaskPlace
+from quire.model.batch import TaskState
+from quire.model.files import File, Product, fold
+from quire.model.plan import digest_of
 from quire.model.work import StepResult
-from quire.pipelines.preprocess import preprocess
-from quire.pipelines.registry import PIPELINES
+from quire.pipelines.preprocess import build_preprocess
 from quire.steps.registry import STEPS
 
-PDF, TIFF, IMAGE = preprocess().phases
-SPLIT = preprocess(pdf_split="both").phases[0]
+PLAN = build_preprocess().plan()
+SPLITTING = build_preprocess(pdf_split="both").plan()
+PDF, TIFF, IMAGE = 1, 2, 3
 
 
 def file(path="scans/p1.tif", content_type="image/tiff", tags=(), **more):
@@ -41,11 +47,28 @@ def variants(*roles):
     return StepResult(products=(*made, ref))
 
 
+def finds(plan, phase, source):
+    return bool(accepting(plan.phases[phase - 1], source))
+
+
+def becomes(phase, source, result, existing=(), plan=SPLITTING):
+    """What the results of a phase do to a file, with these other inputs in the list."""
+    inputs = [source, *(existing if existing and isinstance(existing[0], File) else map(file, existing))]
+    listed = {}
+    for no, one in enumerate(inputs, start=1):
+        listed.setdefault(fold(one.path), []).append(ListedInput(no, fold(one.path), one))
+    place = TaskPlace(phase, 0, 1, 1, "", 0, None)
+    settled = Settled(place, source, (BranchResult(0, TaskState.DONE, 1, result, "", ""),))
+    asked = {path: listed[path] for path in list_rivals(plan, settled) if path in listed}
+    effects, doubts = plan_effects(plan, settled, asked)
+    assert doubts == []
+    return effects
+
+
 def paths(phase, source, result, existing=()):
-    """The added paths, with `taken` worked out as the engine does."""
-    rivals = {path.casefold() for path in phase.rivals(source, result)}
-    taken = rivals & {path.casefold() for path in existing}
-    return [added.file.path for added in phase.becomes(source, result, taken).added]
+    """The paths of what was made, without the source itself."""
+    made = becomes(phase, source, result, existing).new_files
+    return [new.file.path for new in made if new.role != "kept"]
 
 
 FOUND = [
@@ -84,24 +107,29 @@ FOUND = [
 def test_what_the_phases_find(name, content_type, tags, prefix):
     source = file(name, content_type, tags)
 
-    assert [phase.task_prefix for phase in (PDF, TIFF, IMAGE) if phase.finds(source)] == (
-        [prefix] if prefix else []
-    )
+    found = [phase.task_prefix for phase in PLAN.phases if accepting(phase, source)]
+    assert found == ([prefix] if prefix else [])
 
 
 def test_a_converted_source_is_not_processed_again():
     """A JPEG called scan.tif is converted, and then only its copy is processed."""
-    assert not IMAGE.finds(file("scan.tif", "image/jpeg", ("TiffConverter:source",)))
-    assert not IMAGE.finds(file("scan.jpg", "application/pdf", ("PdfSplitter:source",)))
+    assert not finds(PLAN, IMAGE, file("scan.tif", "image/jpeg", ("TiffConverter:source",)))
+    assert not finds(PLAN, IMAGE, file("scan.jpg", "application/pdf", ("PdfSplitter:source",)))
 
 
 def test_a_tiff_stays_marked_and_its_pages_join():
     source = file(tags=("mine",), processing_config={"ocr": True}, cid="bafytiff")
-    change = TIFF.becomes(source, jpegs(2), ())
+    effects = becomes(TIFF, source, jpegs(2))
 
-    assert change.kept.tags == ("mine", "TiffConverter:source")
-    assert [added.listed for added in change.added] == [True, True]
-    first, second = (added.file for added in change.added)
+    assert effects.leaves
+    assert [(new.role, new.listed) for new in effects.new_files] == [
+        ("jpeg", True),
+        ("jpeg", True),
+        ("kept", True),
+    ]
+    first, second, kept = (new.file for new in effects.new_files)
+    assert (kept.path, kept.key, kept.tags) == (source.path, source.key, ("mine", "TiffConverter:source"))
+    assert [follower.phase for follower in effects.followers] == [IMAGE, IMAGE]
     assert (first.path, first.name, first.key, first.size, first.digest) == (
         "scans/p1.jpg",
         "p1.jpg",
@@ -117,9 +145,9 @@ def test_a_tiff_stays_marked_and_its_pages_join():
 def test_pages_are_named_by_their_number_whatever_the_order_of_the_report():
     shuffled = StepResult(products=tuple(reversed(jpegs(3).products)))
 
-    added = TIFF.becomes(file(), shuffled, ()).added
+    made = becomes(TIFF, file(), shuffled).new_files
 
-    assert [(item.file.key, item.file.name) for item in added] == [
+    assert sorted((new.file.key, new.file.name) for new in made if new.role == "jpeg") == [
         ("out/1", "p1.jpg"),
         ("out/2", "p1-p002.jpg"),
         ("out/3", "p1-p003.jpg"),
@@ -136,11 +164,15 @@ COLLISIONS = [
     ("x.tif", 1, ["x.tiff"], ["x.tif.jpg"]),
     ("x.tiff", 1, ["x.tif"], ["x.tiff.jpg"]),
     ("x.tif", 1, ["X.TIFF"], ["x.tif.jpg"]),
-    ("x.tif", 2, ["x.jpg"], ["x.tif.jpg", "x.tif-p002.jpg"]),
-    ("x.tif", 2, ["x-p002.jpg"], ["x.tif.jpg", "x.tif-p002.jpg"]),
-    ("x.tif", 2, ["x-p002.tif"], ["x.tif.jpg", "x.tif-p002.jpg"]),
+    ("x.tif", 2, ["x.jpg"], ["x.tif.jpg", "x-p002.jpg"]),
+    ("x.tif", 2, ["x-p002.jpg"], ["x.jpg", "x.tif.p002.jpg"]),
+    ("x.tif", 2, ["x-p002.tif"], ["x.jpg", "x.tif.p002.jpg"]),
     ("x.tif", 1, ["x-p002.tif"], ["x.jpg"]),
-    ("x-p002.tif", 1, ["x.tif"], ["x-p002.jpg"]),
+    ("x-p002.tif", 1, ["x.tif"], ["x-p002.tif.jpg"]),  # which x.tif could want for its second page
+    ("a.tif", 1, ["a.tiff", "A.TIF"], None),
+    ("a.tiff", 1, ["a.tif", "A.TIF"], ["a.tiff.jpg"]),
+    ("x.tif", 1, ["x.pdf"], ["x.jpg"]),
+    ("x-p0001.tif", 1, ["x.pdf"], ["x-p0001.tif.jpg"]),
     ("x.dat", 1, [], ["x.dat.jpg"]),
     ("x.dat", 1, ["x.tif"], ["x.dat.jpg"]),
     ("x", 1, [], ["x.jpg"]),
@@ -153,7 +185,13 @@ COLLISIONS = [
 
 @pytest.mark.parametrize(("path", "pages", "existing", "expected"), COLLISIONS)
 def test_names_of_pages(path, pages, existing, expected):
-    assert paths(TIFF, file(path), jpegs(pages), existing) == expected
+    found = paths(TIFF, file(path), jpegs(pages), existing)
+
+    if expected is None:  # inputs that differ in case alone are always marked
+        assert found[0].startswith(f"{path}.")
+        assert len(found[0]) == len(path) + len(".") + 12 + len(".jpg")
+    else:
+        assert found == expected
 
 
 def test_when_both_names_are_taken_a_mark_of_the_path_tells_them_apart():
@@ -167,10 +205,11 @@ def test_when_both_names_are_taken_a_mark_of_the_path_tells_them_apart():
 
 def test_a_picture_is_replaced_by_its_reference_with_copies_aside():
     source = file("scans/p1.jpg", "image/jpeg", ("TiffConverter",), source_file="p1.tif")
-    change = IMAGE.becomes(source, variants("thumb", "medium", "large"), ())
+    effects = becomes(IMAGE, source, variants("thumb", "medium", "large", "tiles"))
 
-    assert change.kept is None
-    by_role = {added.role: added for added in change.added}
+    assert effects.leaves
+    assert effects.followers == ()
+    by_role = {new.role: new for new in effects.new_files}
     assert {role: (added.file.path, added.listed) for role, added in by_role.items()} == {
         "thumb": ("scans/p1.jpg.thumb.jpg", False),
         "medium": ("scans/p1.jpg.medium.jpg", False),
@@ -194,23 +233,27 @@ def test_an_uploaded_reference_is_not_overwritten():
 
 
 def test_the_pipeline_is_the_contracts():
-    assert PIPELINES["preprocess"]() == PIPELINES["preprocess"]()
-    pipeline = preprocess(public_url="https://cdn.example", tiff_quality=80, all_pages=False, max_pixels=7)
-    assert [(phase.name, phase.task_prefix, phase.step) for phase in pipeline.phases] == [
+    assert build_preprocess().plan() == PLAN
+    pipeline = build_preprocess(
+        public_url="https://cdn.example", tiff_quality=80, all_pages=False, max_pixels=7
+    ).plan()
+    assert digest_of(pipeline) == digest_of(PLAN), "settings do not make another pipeline of it"
+    assert [(phase.name, phase.task_prefix, phase.steps[0].step) for phase in pipeline.phases] == [
         ("PDF_SPLIT", "pdf", "pdf_split"),
         ("TIFF_CONVERSION", "tiff", "tiff_to_jpeg"),
         ("IMAGE_PROCESSING", "img", "image_variants"),
     ]
-    assert [(phase.timeout_seconds, phase.memory_mb) for phase in pipeline.phases] == [
+    steps = [phase.steps[0] for phase in pipeline.phases]
+    assert [(step.timeout_seconds, step.memory_mb) for step in steps] == [
         (3600, 2048),
         (60, 2048),
         (120, 2048),
     ]
-    _, tiff, image = pipeline.phases
+    _, tiff, image = steps
     assert (tiff.options["quality"], tiff.options["all_pages"], tiff.options["max_pixels"]) == (80, False, 7)
     assert (image.options["public_url"], image.options["max_pixels"]) == ("https://cdn.example", 7)
-    assert all(phase.cache_by == STEPS[phase.step].reads for phase in pipeline.phases)
-    assert all(phase.step_version == STEPS[phase.step].version for phase in pipeline.phases)
+    assert all(step.cache_by == STEPS[step.step].reads for step in steps)
+    assert all(step.version == STEPS[step.step].version for step in steps)
 
 
 def test_the_phases_options_are_those_of_their_steps():
@@ -218,9 +261,9 @@ def test_the_phases_options_are_those_of_their_steps():
     from quire.steps.pdf_split import PdfSplitOptions
     from quire.steps.tiff_to_jpeg import TiffToJpegOptions
 
-    pairs = ((PDF, PdfSplitOptions), (TIFF, TiffToJpegOptions), (IMAGE, ImageVariantsOptions))
-    for phase, options in pairs:
-        assert phase.options.keys() <= set(options.__struct_fields__)
+    known = (PdfSplitOptions, TiffToJpegOptions, ImageVariantsOptions)
+    for phase, options in zip(PLAN.phases, known, strict=True):
+        assert phase.steps[0].options.keys() <= set(options.__struct_fields__)
 
 
 def pages(*roles, count=1):
@@ -254,9 +297,9 @@ ASKED = [
 
 @pytest.mark.parametrize(("config", "setting", "found"), ASKED)
 def test_a_pdf_is_split_when_its_configuration_or_the_setting_says_so(config, setting, found):
-    phase = preprocess(pdf_split=setting).phases[0]
+    plan = build_preprocess(pdf_split=setting).plan()
 
-    assert phase.finds(file("x.pdf", "application/pdf", processing_config=config)) is found
+    assert finds(plan, PDF, file("x.pdf", "application/pdf", processing_config=config)) is found
 
 
 @pytest.mark.parametrize(
@@ -272,21 +315,22 @@ def test_a_pdf_is_split_when_its_configuration_or_the_setting_says_so(config, se
 def test_a_pdf_is_recognised_by_name_or_type_and_its_pages_are_not_split_again(
     name, content_type, tags, found
 ):
-    assert SPLIT.finds(file(name, content_type, tags)) is found
+    assert finds(SPLITTING, PDF, file(name, content_type, tags)) is found
 
 
 def test_a_pdf_stays_marked_and_its_pages_join():
     source = file("a/x.pdf", "application/pdf", ("mine",), processing_config={"pdf_pages": "both"})
-    change = SPLIT.becomes(source, pages("page_pdf", "page_image", count=2), ())
+    made = becomes(PDF, source, pages("page_image", "page_pdf", count=2)).new_files
 
-    assert change.kept.tags == ("mine", "PdfSplitter:source")
-    assert [(added.file.path, added.role, added.listed) for added in change.added] == [
+    assert [(new.file.path, new.role, new.listed) for new in made] == [
         ("a/x-p0001.jpg", "page_image", True),
         ("a/x-p0001.pdf", "page_pdf", True),
         ("a/x-p0002.jpg", "page_image", True),
         ("a/x-p0002.pdf", "page_pdf", True),
+        ("a/x.pdf", "kept", True),
     ]
-    first = change.added[0].file
+    assert made[-1].file.tags == ("mine", "PdfSplitter:source")
+    first = made[0].file
     assert (first.name, first.cid, first.source_file, first.tags) == (
         "x-p0001.jpg",
         "bafk1",
@@ -294,21 +338,23 @@ def test_a_pdf_stays_marked_and_its_pages_join():
         ("PdfSplitter",),
     )
     assert (first.content_type, first.processing_config) == ("image/jpeg", {"pdf_pages": "both"})
-    assert IMAGE.finds(first)
-    assert not SPLIT.finds(change.added[1].file)
+    assert finds(SPLITTING, IMAGE, first)
+    assert not finds(SPLITTING, PDF, made[1].file)
 
 
 PDF_NAMES = [
     ("x.pdf", 1, [], ["x-p0001.jpg"]),
     ("X.PDF", 1, [], ["X-p0001.jpg"]),
-    ("x.pdf", 2, ["x-p0002.jpg"], ["x.pdf-p0001.jpg", "x.pdf-p0002.jpg"]),
+    ("x.pdf", 2, ["x-p0002.jpg"], ["x-p0001.jpg", "x.pdf.p0002.jpg"]),
     ("x.pdf", 1, ["x-p0002.jpg"], ["x-p0001.jpg"]),
-    ("x.pdf", 1, ["X-P0001.PDF"], ["x.pdf-p0001.jpg"]),
-    ("x.pdf", 1, ["x"], ["x.pdf-p0001.jpg"]),
+    ("x.pdf", 1, ["X-P0001.PDF"], ["x-p0001.jpg"]),
+    ("x.pdf", 1, ["x-p0001.tif"], ["x.pdf.p0001.jpg"]),
+    ("x.pdf", 1, ["x.tif"], ["x-p0001.jpg"]),
+    ("x.pdf", 1, ["x"], ["x.pdf.p0001.jpg"]),
     ("x.pdf", 1, ["x.pdf.pdf"], ["x-p0001.jpg"]),
-    ("x.pdf.pdf", 1, ["x.pdf"], ["x.pdf.pdf-p0001.jpg"]),
-    ("x", 1, [], ["x-p0001.jpg"]),
-    ("x.dat", 1, [], ["x.dat-p0001.jpg"]),
+    ("x.pdf.pdf", 1, ["x.pdf"], ["x.pdf.pdf.p0001.jpg"]),
+    ("x", 1, [], ["x.p0001.jpg"]),
+    ("x.dat", 1, [], ["x.dat.p0001.jpg"]),
     ("a/x.pdf", 1, ["x-p0001.jpg"], ["a/x-p0001.jpg"]),
 ]
 
@@ -317,11 +363,67 @@ PDF_NAMES = [
 def test_names_of_pages_of_pdfs(path, count, existing, expected):
     source = file(path, "application/pdf")
 
-    assert paths(SPLIT, source, pages("page_image", count=count), existing) == expected
+    assert paths(PDF, source, pages("page_image", count=count), existing) == expected
 
 
 def test_five_thousand_pages_have_five_thousand_names():
-    found = paths(SPLIT, file("x.pdf", "application/pdf"), pages("page_image", "page_pdf", count=5000))
+    found = paths(PDF, file("x.pdf", "application/pdf"), pages("page_image", "page_pdf", count=5000))
 
     assert len(set(found)) == 10_000
     assert sorted(found) == sorted(found, key=str.casefold)
+
+
+# Few letters and many endings: collisions are the rule here, not the exception.
+NAMES = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["x", "X", "x.tif", "x-p002", "x-P0001", "x.pdf", "x.tif.p002", "x.pdf.p0001", "ß", "ss", ".tif"]
+        ),
+        st.sampled_from(
+            [
+                "",
+                ".tif",
+                ".TIF",
+                ".tiff",
+                ".jpg",
+                ".pdf",
+                ".PDF",
+                ".dat",
+                "-p002.tif",
+                "-p0001.pdf",
+                ".jpg.tif",
+            ]
+        ),
+    ).map("".join),
+    unique=True,
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(deadline=None)
+@given(names=NAMES, folder=st.sampled_from(["", "scans/"]), data=st.data())
+def test_pages_never_collide_whatever_names_people_choose(names, folder, data):
+    """What is neither a JPEG nor called a PDF is a TIFF here, named so or not; all of up to three pages."""
+    files = [file(f"{folder}{name}", _type_of(name)) for name in names]
+    made = []
+    for one in files:
+        count = data.draw(st.integers(1, 3))
+        if one.content_type == "application/pdf":
+            made += paths(PDF, one, pages("page_image", "page_pdf", count=count), _others(one, files))
+        elif one.content_type == "image/tiff":
+            made += paths(TIFF, one, jpegs(count), _others(one, files))
+        else:
+            made += paths(IMAGE, one, variants("thumb"), _others(one, files))
+
+    assert len({fold(path) for path in made}) == len(made)
+    assert not {fold(path) for path in made} & {fold(one.path) for one in files}
+
+
+def _type_of(name):
+    known = {".jpg": "image/jpeg", ".pdf": "application/pdf"}
+    return known.get(name[-4:].lower(), "image/tiff")
+
+
+def _others(one, files):
+    return [other for other in files if other is not one]

@@ -125,7 +125,12 @@ async def find_attempt(context: RemoteContext, address: AttemptAddress) -> Found
 
 async def find_task(context: RemoteContext, batch: Batch, task_no: int) -> FoundAttempt:
     """Raises Missing for an unknown task."""
+    if not phase_of(task_no) and stored_plan(batch) is not None:
+        task_no = await context.flow.find_adopted(batch.no, task_no) or task_no
     task = await context.tasks.get_task(batch.no, task_no)
+    if not phase_of(task_no) and stored_plan(batch) is not None:
+        done = _find_plan(context, batch).phases[task.phase - 1]  # settled before its batch was adopted
+        return FoundAttempt(batch, task, RemoteStep(done.steps[0], done.name, done.task_prefix))
     if not phase_of(task_no):
         phase = old_form(to_pipelines(context.pipelines).of(batch)).phases[task.phase - 1]
         return FoundAttempt(batch, task, RemoteStep(phase, phase.name, phase.task_prefix))

@@ -31,7 +31,6 @@ from quire.compute.remote.callback_body import (
     bad_callback,
     strip_bucket_prefix,
 )
-from quire.compute.remote.product_layout import lay_out
 from quire.engine.retry import RetryPolicy
 from quire.model.batch import TaskState
 from quire.model.cost import Cost
@@ -154,5 +153,4 @@ async def _verify_result(
             return await verify_product(context, found.batch, product, size)
 
     products = await gather(*(verify_one(*one) for one in claimed))
-    result = StepResult(products=tuple(products), facts=facts)
-    return result if found.claim.place is None else lay_out(found.step.step, found.claim.order.file, result)
+    return StepResult(products=tuple(products), facts=facts)

@@ -105,6 +105,8 @@ def _box_of_steps(group: Sequence[PlanStep], *, waits: bool) -> Box:
     rows.append(("limits", _limits(step.timeout_seconds, step.max_attempts, step.at_once, step.resource)))
     if step.on_failure is OnFailure.STOP:
         rows.append(("if it fails", "the document stops"))
+    if step.external:
+        rows.append(("waits", "for an answer from outside"))
     if step.asynchronous:
         rows.append(("runs", "many at once in one process"))
     if step.compute:

@@ -15,6 +15,7 @@ from quire.compute.pool.output_names import check_distinct, check_name
 from quire.model.asset import NAMED_ID, AssetDraft
 from quire.model.errors import Reject
 from quire.model.files import Change
+from quire.model.queues import is_queue_name
 from quire.model.step import OutputFile, StepOutput
 from quire.model.work import LONGEST_WAIT_SECONDS, ExternalRequest
 from quire.queues.port import MAX_MESSAGE_BYTES
@@ -86,6 +87,8 @@ def _check_request(request: Any, run: OrderRun) -> None:
         msgspec.convert(msgspec.to_builtins(request), ExternalRequest)
     except Exception as error:
         raise _bad(run, f"a request that cannot be sent: {error}") from error
+    if request.queue and not is_queue_name(request.queue):
+        raise _bad(run, f"a request to {request.queue[:80]!r}, which is no name of a queue")
     if len(request.body) > MAX_MESSAGE_BYTES:
         raise _bad(run, f"a request of {len(request.body)} bytes, and {MAX_MESSAGE_BYTES} is the limit")
     if not 0 < request.within_seconds <= LONGEST_WAIT_SECONDS:

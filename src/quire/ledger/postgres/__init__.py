@@ -7,6 +7,7 @@ One store per module, as in the port; the SQL is in `ledger/postgres/sql`.
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import load_migrations
+from quire.ledger.postgres.adoption import PostgresAdoptionStore
 from quire.ledger.postgres.batches import PostgresBatchStore
 from quire.ledger.postgres.control import PostgresControlStore
 from quire.ledger.postgres.files import PostgresFileStore
@@ -28,6 +29,7 @@ class PostgresLedger(
     PostgresFileStore,
     PostgresTaskStore,
     PostgresFlowStore,
+    PostgresAdoptionStore,
     PostgresFlowClaimStore,
     PostgresFlowUnitStore,
     PostgresIntakeStore,

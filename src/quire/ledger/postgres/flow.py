@@ -39,14 +39,22 @@ class PostgresFlowStore:
     _database: PostgresDatabase
 
     async def begin_flow(
-        self, batch: Batch, *, phases: Sequence[str], waits_at: int | None, now: float
+        self,
+        batch: Batch,
+        *,
+        phases: Sequence[str],
+        waits_at: int | None,
+        now: float,
+        delays: Sequence[float] = (),
     ) -> Batch:
+        starts = [now + seconds if seconds else 0.0 for seconds in delays or [0.0] * len(phases)]
+
         async def work(connection: Connection) -> Batch:
             if not await change(connection, "flow_begin", (waits_at, now, batch.no)):
                 raise Stale(f"batch {batch.id} has been begun by somebody else")
             async with connection.pipeline():
                 numbers = list(range(1, len(phases) + 1))
-                await change(connection, "flow_open_phases", (batch.no, numbers, list(phases)))
+                await change(connection, "flow_open_phases", (batch.no, numbers, list(phases), starts))
                 await record_event(
                     connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1}
                 )
@@ -83,7 +91,7 @@ class PostgresFlowStore:
         }
 
         async def work(connection: Connection) -> Batch:
-            held = await _move_and_hold(connection, batch, "flow_admit", moved)
+            held = await move_and_hold(connection, batch, "flow_admit", moved)
             rows = EffectRows(batch.no, held.last_file, held.cursors)
             for one in admissions:
                 if one.file is not None:
@@ -181,7 +189,7 @@ class PostgresFlowStore:
             held.add_rows(rows)
             async with connection.pipeline():
                 await write_effects(connection, batch_no, rows)
-                await _fail_branches(connection, batch_no, doubts)
+                await fail_branches(connection, batch_no, doubts)
                 await held.write(connection, now)
 
         await self._database.write(work)
@@ -208,9 +216,7 @@ class PostgresFlowStore:
         return await self._database.read(lambda connection: all_rows(connection, query, values))
 
 
-async def _move_and_hold(
-    connection: Connection, batch: Batch, query: str, values: dict[str, Any]
-) -> HeldFlow:
+async def move_and_hold(connection: Connection, batch: Batch, query: str, values: dict[str, Any]) -> HeldFlow:
     """A compare-and-swap on the batch, which holds its row, and its counters after that."""
     async with connection.pipeline():
         moved = await connection.execute(SQL[query], values)
@@ -221,7 +227,7 @@ async def _move_and_hold(
     return held
 
 
-async def _fail_branches(connection: Connection, batch_no: int, doubts: Sequence[Row]) -> None:
+async def fail_branches(connection: Connection, batch_no: int, doubts: Sequence[Row]) -> None:
     """Results that turned out at the join not to fit together: (phase, file, branch, error class, reason)."""
     if not doubts:
         return

@@ -14,6 +14,7 @@ from quire.ledger.rows import Row
 from quire.ledger.values import TaskSelection
 from quire.model.batch import Batch
 from quire.model.errors import Stale
+from quire.model.pipelines import stored_plan
 
 
 async def retry(
@@ -29,6 +30,8 @@ async def retry(
     """
     no = batch.no
     await one_row(connection, "lock_batch", (no,))
+    await change(connection, "adoption_attempts_of_failed", {"no": no})
+    await change(connection, "adoption_failed", {"no": no})
     wanted = {"no": no, "error_class": selection.error_class, "path": selection.path}
     chosen = await all_rows(connection, "chosen", wanted)
     if not chosen:
@@ -46,7 +49,7 @@ async def retry(
     again = await all_rows(connection, "flow_still_failed", (no, [row[0] for row in documents]))
     await _try_again(connection, no, again)
     walking = Counter(root for root, _ in {(root, file_no) for _, file_no, _, root, _ in again})
-    await _rejudge(connection, no, {root for *_, root in chosen if root} | touched, walking)
+    await _rejudge(connection, batch, {root for *_, root in chosen if root} | touched, walking)
     await change(connection, "flow_recount_open", {"no": no})
     held = await hold_flow(connection, no)
     async with connection.pipeline():
@@ -57,15 +60,15 @@ async def retry(
 
 
 async def _rejudge(
-    connection: Connection, batch_no: int, roots: Collection[int], walking: Counter[int]
+    connection: Connection, batch: Batch, roots: Collection[int], walking: Counter[int]
 ) -> None:
     """What is left of these inputs' tasks says how they stand; `walking` documents are on their way again."""
     if not roots:
         return
-    wanted = sorted(roots)
+    batch_no, wanted = batch.no, sorted(roots)
     failed = await all_rows(connection, "flow_failures_of_roots", {"no": batch_no, "roots": wanted})
     done = await numbers(connection, "flow_has_done", (batch_no, wanted))
-    rows = judge_roots(wanted, failed, set(done), walking)
+    rows = judge_roots(stored_plan(batch), wanted, failed, set(done), walking)
     await change(connection, "flow_rejudge", (*columns(rows), batch_no))
 
 

@@ -10,7 +10,7 @@ from quire.ledger.port import Known, Only, OutboxMessage
 from quire.ledger.rows import OVER_BUDGET, Row, read_batch
 from quire.model.batch import Batch
 
-FILES = ("queries.sql", "submissions.sql", "flow.sql", "intake.sql")
+FILES = ("queries.sql", "submissions.sql", "flow.sql", "adoption.sql", "intake.sql")
 _queries = PostgresQueries("quire.ledger.postgres.sql", *FILES)
 SQL = _queries.texts
 all_rows, one_row, numbers, change = _queries.all_rows, _queries.one_row, _queries.numbers, _queries.change

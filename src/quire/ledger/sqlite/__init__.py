@@ -5,6 +5,7 @@ One door per module, as in the port; the SQL is in `ledger/sqlite/sql`.
 
 from quire.database.sql import load_migrations
 from quire.database.sqlite import SqliteDatabase
+from quire.ledger.sqlite.adoption import SqliteAdoptionStore
 from quire.ledger.sqlite.batches import SqliteBatchStore
 from quire.ledger.sqlite.control import SqliteControlStore
 from quire.ledger.sqlite.files import SqliteFileStore
@@ -25,6 +26,7 @@ class SqliteLedger(
     SqliteFileStore,
     SqliteTaskStore,
     SqliteFlowStore,
+    SqliteAdoptionStore,
     SqliteFlowUnitStore,
     SqliteIntakeStore,
     SqliteOutboxStore,

@@ -35,12 +35,20 @@ class SqliteFlowStore:
     _database: SqliteDatabase
 
     async def begin_flow(
-        self, batch: Batch, *, phases: Sequence[str], waits_at: int | None, now: float
+        self,
+        batch: Batch,
+        *,
+        phases: Sequence[str],
+        waits_at: int | None,
+        now: float,
+        delays: Sequence[float] = (),
     ) -> Batch:
+        starts = [now + seconds if seconds else 0.0 for seconds in delays or [0.0] * len(phases)]
+
         def work(connection: sqlite3.Connection) -> Batch:
             if not connection.execute(SQL["flow_begin"], (waits_at, now, batch.no)).rowcount:
                 raise Stale(f"batch {batch.id} has been begun by somebody else")
-            rows = ((batch.no, number, name) for number, name in enumerate(phases, start=1))
+            rows = [(batch.no, no, *one) for no, one in enumerate(zip(phases, starts, strict=True), start=1)]
             connection.executemany(SQL["flow_open_phase"], rows)
             record_event(connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1})
             return load_batch(connection, batch.no)
@@ -97,8 +105,8 @@ class SqliteFlowStore:
 
     async def rest_batch(self, batch_no: int, member: int, *, now: float) -> None:
         def work(connection: sqlite3.Connection) -> None:
-            wants = advance(connection, batch_no, now)
-            connection.execute(SQL["flow_rest"], (wants, member, batch_no))
+            advance(connection, batch_no, now)
+            connection.execute(SQL["flow_rest"], (batch_no, member))
 
         await self._database.write(work)
 
@@ -181,7 +189,7 @@ class SqliteFlowStore:
                     continue
                 settled += 1
                 rows.add([effects])
-                _fail_branches(connection, batch_no, effects, doubts)
+                fail_branches(connection, batch_no, effects, doubts)
             write_effects(connection, batch_no, rows, settled=settled, now=now)
             advance(connection, batch_no, now)
 
@@ -255,7 +263,7 @@ def _read_join(connection: sqlite3.Connection, batch_no: int, row: Row) -> Compl
     return read_join(row, connection.execute(SQL["flow_branches"], (batch_no, file_no, phase)))
 
 
-def _fail_branches(
+def fail_branches(
     connection: sqlite3.Connection, batch_no: int, effects: Effects, doubts: Sequence[tuple[int, str, str]]
 ) -> None:
     """Results that turned out at the join not to fit together."""

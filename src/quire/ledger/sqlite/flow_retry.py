@@ -15,6 +15,7 @@ from quire.ledger.sqlite.withdrawal import supersede_tasks, withdraw_files
 from quire.ledger.values import TaskSelection
 from quire.model.batch import Batch
 from quire.model.errors import Stale
+from quire.model.pipelines import stored_plan
 
 Row = tuple[Any, ...]
 
@@ -31,6 +32,8 @@ def retry(
     Raises Stale when the batch is no longer where it was seen.
     """
     no = batch.no
+    connection.execute(SQL["adoption_attempts_of_failed"], (no,))
+    connection.execute(SQL["adoption_failed"], (no,))
     connection.execute(SQL["again_drop_chosen"])  # of one that was rolled back
     connection.execute(SQL["again_select"], (no, selection.error_class, selection.path))
     chosen = connection.execute(SQL["flow_chosen"]).fetchall()
@@ -51,7 +54,7 @@ def retry(
     again = _still_failed(connection, no, [task_no for task_no, _, _, role, _ in chosen if role != "unit"])
     _try_again(connection, no, again)
     documents = Counter(root for root, _ in {(root, file_no) for _, file_no, _, root, _ in again})
-    rejudge(connection, no, {root for *_, root in chosen if root} | touched, documents)
+    rejudge(connection, batch, {root for *_, root in chosen if root} | touched, documents)
     connection.execute(SQL["flow_recount_open"], (no,))
     connection.execute(SQL["set_alarm"], (0, no))
     advance(connection, no, now)
@@ -59,13 +62,13 @@ def retry(
 
 
 def rejudge(
-    connection: sqlite3.Connection, batch_no: int, roots: Collection[int], documents: Counter[int]
+    connection: sqlite3.Connection, batch: Batch, roots: Collection[int], documents: Counter[int]
 ) -> None:
     """What is left of these inputs' tasks says how they stand; `documents` are on their way again."""
-    wanted = json.dumps(sorted(roots))
+    batch_no, wanted = batch.no, json.dumps(sorted(roots))
     failed = connection.execute(SQL["flow_failures_of_roots"], (batch_no, wanted)).fetchall()
     done = set(fetch_numbers(connection, "flow_has_done", (batch_no, wanted)))
-    rows = judge_roots(sorted(roots), failed, done, documents)
+    rows = judge_roots(stored_plan(batch), sorted(roots), failed, done, documents)
     connection.executemany(SQL["flow_rejudge"], ((batch_no, *row) for row in rows))
 
 

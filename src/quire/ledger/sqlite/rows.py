@@ -9,7 +9,7 @@ from quire.ledger.port import Known, Only
 from quire.ledger.rows import OVER_BUDGET, read_batch
 from quire.model.batch import Batch
 
-FILES = ("queries", "submissions", "flow", "intake")
+FILES = ("queries", "submissions", "flow", "intake", "adoption")
 SQL = load_queries("quire.ledger.sqlite.sql", *(f"{name}.sql" for name in FILES))
 
 

@@ -9,7 +9,11 @@ ALTER TABLE batches
   ADD COLUMN waits_at    bigint,                         -- the next phase that waits for other documents
   ADD COLUMN gathers     bigint NOT NULL DEFAULT 0,      -- 1: its units are being found, 2: they are given their tasks
   ADD COLUMN wants_move  boolean NOT NULL DEFAULT false, -- there is something for a scheduler
-  ADD COLUMN plan_digest text NOT NULL DEFAULT '';       -- of a plan that flows: members with another one leave it alone
+  ADD COLUMN plan_digest text NOT NULL DEFAULT '',       -- of a plan that flows: members with another one leave it alone
+  -- A batch of the former form that goes on in this one is adopted in chunks:
+  ADD COLUMN adopts_to    bigint,  -- the last file that was there when that began; NULL: it is not under way
+  ADD COLUMN adopts_from  bigint,  -- the first task of the phase it was in
+  ADD COLUMN adopts_after bigint;  -- what tasks up to this one made was in the list already
 CREATE INDEX batches_flowing ON batches (tier, served_at) WHERE stage = 'flowing' AND hold IS NULL;
 
 DROP VIEW batch_rows;
@@ -18,7 +22,7 @@ SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifes
        last_task, created_at, updated_at, completed_at, error, plan, delivered_at, round, started_at, tier,
        tenant, hold, hold_reason, phase_retries, rests_until, budget_seconds, budget_tokens, budget_money,
        served_at, mover, next_task, rank, dispatch_at, refused, passed_over, hands_over_to, open_tasks, sources,
-       admitted, admissible, waits_at, gathers
+       admitted, admissible, waits_at, gathers, adopts_to
 FROM batches;
 
 ALTER TABLE rounds
@@ -48,6 +52,8 @@ ALTER TABLE files
   ADD COLUMN open      bigint NOT NULL DEFAULT 0,  -- inputs only: further documents of it that are on their way
   ADD COLUMN lineage   text NOT NULL DEFAULT '',   -- which step made it of what, for each generation
   ADD COLUMN failed_at text COLLATE "C";           -- inputs only: the place of the failure that is told
+
+ALTER TABLE crew ADD COLUMN format bigint;         -- NULL: of a version that knows no batches that flow
 
 -- Steps side by side on one document: their effects are applied once, when all have settled.
 CREATE TABLE joins (

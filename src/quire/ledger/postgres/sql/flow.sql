@@ -9,8 +9,9 @@ UPDATE batches SET stage = 'flowing', phase = 1, cursor = 0, sources = 1, wants_
 WHERE no = %s AND stage = 'filling' AND cursor = 0
 
 -- name: flow_open_phases
-INSERT INTO rounds (batch_no, round, phase, name, first_task)
-SELECT %s, 1, given.phase, given.name, 0 FROM unnest(%s::bigint[], %s::text[]) AS given (phase, name)
+INSERT INTO rounds (batch_no, round, phase, name, first_task, dispatch_at)
+SELECT %s, 1, given.phase, given.name, 0, given.starts
+FROM unnest(%s::bigint[], %s::text[], %s::double precision[]) AS given (phase, name, starts)
 ON CONFLICT DO NOTHING
 
 -- name: flow_plan
@@ -536,15 +537,21 @@ UPDATE batches SET open_tasks =
 WHERE no = %(no)s
 
 -- name: flow_failures_of_roots
--- What still speaks against these inputs: failed tasks on their documents.
-SELECT f.root_no, t.phase, f.path, t.branch, coalesce(t.error_class, ''), coalesce(t.error, '')
-FROM files f JOIN tasks t ON t.batch_no = f.batch_no AND t.file_no = f.file_no AND t.state = 'failed'
-WHERE f.batch_no = %(no)s AND f.file_no = ANY(%(roots)s::bigint[])
-UNION ALL
-SELECT f.root_no, t.phase, f.path, t.branch, coalesce(t.error_class, ''), coalesce(t.error, '')
-FROM files f JOIN tasks t ON t.batch_no = f.batch_no AND t.file_no = f.file_no AND t.state = 'failed'
-WHERE f.batch_no = %(no)s AND f.root_no = ANY(%(roots)s::bigint[]) AND f.born > 0 AND f.gone IS DISTINCT FROM 0
-  AND f.role <> 'unit'
+-- What still speaks against these inputs: failed tasks on their documents, on the units that those belong to, and on
+-- folders without members that an input stands for.
+WITH theirs AS (
+  SELECT unnest(%(roots)s::bigint[]) AS root_no, unnest(%(roots)s::bigint[]) AS file_no
+  UNION
+  SELECT root_no, file_no FROM files WHERE batch_no = %(no)s AND root_no = ANY(%(roots)s::bigint[]) AND born > 0
+), mine AS (
+  SELECT root_no, file_no FROM theirs
+  UNION
+  SELECT theirs.root_no, m.unit_no FROM theirs
+  JOIN members m ON m.batch_no = %(no)s AND m.file_no = theirs.file_no
+)
+SELECT mine.root_no, t.phase, f.path, t.branch, coalesce(t.error_class, ''), coalesce(t.error, '')
+FROM mine JOIN files f ON f.batch_no = %(no)s AND f.file_no = mine.file_no
+JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = mine.file_no AND t.state = 'failed'
 
 -- name: flow_has_done
 SELECT DISTINCT file_no FROM tasks WHERE batch_no = %s AND file_no = ANY(%s::bigint[]) AND state = 'done'

@@ -531,7 +531,7 @@ SELECT no, queue, message_id, body FROM outbox ORDER BY no LIMIT %s
 DELETE FROM outbox WHERE no = ANY(%s::bigint[])
 
 -- name: enlist
-INSERT INTO crew (name, kind, place, enlisted_at, beat_at) VALUES (%s, %s, %s, %s, %s) RETURNING no
+INSERT INTO crew (name, kind, place, enlisted_at, beat_at, format) VALUES (%s, %s, %s, %s, %s, 1) RETURNING no
 
 -- name: beat
 UPDATE crew SET beat = beat + 1, beat_at = %s WHERE no = %s
@@ -819,7 +819,8 @@ ORDER BY born, CASE lineage WHEN '' THEN '' ELSE path END COLLATE "C", file_no
 
 -- name: story_attempts
 -- On the input, on what was made of it, and on the units that any of those belong to. The numbers of tasks of a batch
--- that flows begin with the phase, and go on in order of time: there path and branch count.
+-- that flows begin with the phase, and go on in order of time: there path and branch count. Its tasks run again in
+-- their own rows, so the round of an attempt follows from the retries before it.
 WITH theirs AS (
   SELECT file_no FROM files
   WHERE batch_no = %(no)s AND (file_no = %(root)s OR (root_no = %(root)s AND born > 0 AND role <> 'unit'))
@@ -831,7 +832,9 @@ WITH theirs AS (
   SELECT t.*, f.path FROM mine JOIN files f ON f.batch_no = %(no)s AND f.file_no = mine.file_no
   JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = mine.file_no
 )
-SELECT name, round, task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error, branch FROM (
+SELECT name, round + CASE WHEN task_no >> 40 = 0 THEN 0 ELSE
+         (SELECT count(*) FROM events e WHERE e.batch_no = %(no)s AND e.type = 'batch_retried' AND e.at <= found.started_at) END,
+       task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error, branch FROM (
 SELECT coalesce(r.name, '') AS name, w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
        a.seconds, w.path, coalesce(a.error_class, '') AS error_class, coalesce(a.error, '') AS error, w.branch
 FROM work w JOIN attempts a ON a.batch_no = %(no)s AND a.task_no = w.task_no

@@ -53,7 +53,11 @@ CREATE TABLE batches (
   waits_at         bigint,                         -- the next phase that waits for other documents
   gathers          bigint NOT NULL DEFAULT 0,      -- 1: its units are being found, 2: they are given their tasks
   wants_move       boolean NOT NULL DEFAULT false, -- there is something for a scheduler
-  plan_digest      text NOT NULL DEFAULT ''        -- of a plan that flows: members with another one leave it alone
+  plan_digest      text NOT NULL DEFAULT '',       -- of a plan that flows: members with another one leave it alone
+  -- A batch of the former form that goes on in this one is adopted in chunks:
+  adopts_to        bigint,                         -- the last file that was there when that began; NULL: it is not under way
+  adopts_from      bigint,                         -- the first task of the phase it was in
+  adopts_after     bigint                          -- what tasks up to this one made was in the list already
 );
 CREATE INDEX batches_run_key ON batches (run_key, no);
 CREATE INDEX batches_active ON batches (no) WHERE stage NOT IN ('done', 'error', 'cancelled');
@@ -68,7 +72,7 @@ SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifes
        last_task, created_at, updated_at, completed_at, error, plan, delivered_at, round, started_at, tier,
        tenant, hold, hold_reason, phase_retries, rests_until, budget_seconds, budget_tokens, budget_money,
        served_at, mover, next_task, rank, dispatch_at, refused, passed_over, hands_over_to, open_tasks, sources,
-       admitted, admissible, waits_at, gathers
+       admitted, admissible, waits_at, gathers, adopts_to
 FROM batches;
 
 -- What arrived, by path: taken into the store, or refused or skipped with a reason.
@@ -316,7 +320,8 @@ CREATE TABLE crew (
   place       text NOT NULL,
   beat        bigint NOT NULL DEFAULT 0,
   enlisted_at double precision NOT NULL,
-  beat_at     double precision NOT NULL
+  beat_at     double precision NOT NULL,
+  format      bigint                                            -- NULL: of a version that knows no batches that flow
 );
 
 -- Of a key only its hash is kept.

@@ -8,7 +8,7 @@ UPDATE batches SET stage = 'flowing', phase = 1, cursor = 0, sources = 1, wants_
 WHERE no = ?3 AND stage = 'filling' AND cursor = 0
 
 -- name: flow_open_phase
-INSERT OR IGNORE INTO rounds (batch_no, round, phase, name, first_task) VALUES (?, 1, ?, ?, 0)
+INSERT OR IGNORE INTO rounds (batch_no, round, phase, name, first_task, dispatch_at) VALUES (?, 1, ?, ?, 0, ?)
 
 -- name: flow_batch
 SELECT stage, last_file, budget_seconds IS NOT NULL OR budget_tokens IS NOT NULL OR budget_money IS NOT NULL
@@ -103,7 +103,7 @@ UPDATE batches SET phase = ?1, status = ?2, wants_move = ?3, stage = ?4, updated
 WHERE no = ?6 AND stage = 'flowing'
 
 -- name: flow_rest
-UPDATE batches SET wants_move = ?, mover = CASE WHEN mover = ? THEN NULL ELSE mover END WHERE no = ? AND stage = 'flowing'
+UPDATE batches SET mover = NULL WHERE no = ? AND mover = ?
 
 -- name: flow_workable
 SELECT b.*, (SELECT json_group_array(json_array(r.phase, r.last_task - r.next_task + 1)) FROM rounds r
@@ -407,17 +407,22 @@ UPDATE batches SET open_tasks =
 WHERE no = ?1
 
 -- name: flow_failures_of_roots
--- What still speaks against these inputs: failed tasks on their documents, and of units that those belong to.
-SELECT r.value, t.phase, f.path, t.branch, coalesce(t.error_class, ''), coalesce(t.error, '')
-FROM json_each(?2) r
-CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = r.value
-CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ?1 AND t.file_no = f.file_no AND t.state = 'failed'
-UNION ALL
-SELECT r.value, t.phase, f.path, t.branch, coalesce(t.error_class, ''), coalesce(t.error, '')
-FROM json_each(?2) r
-CROSS JOIN files f INDEXED BY files_made ON f.batch_no = ?1 AND f.root_no = r.value AND f.born > 0 AND f.gone IS NOT 0
-CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ?1 AND t.file_no = f.file_no AND t.state = 'failed'
-WHERE f.role <> 'unit'
+-- What still speaks against these inputs: failed tasks on their documents, on the units that those belong to, and on
+-- folders without members that an input stands for.
+WITH theirs AS (
+  SELECT value AS root_no, value AS file_no FROM json_each(?2)
+  UNION
+  SELECT f.root_no, f.file_no FROM json_each(?2) r
+  CROSS JOIN files f INDEXED BY files_made ON f.batch_no = ?1 AND f.root_no = r.value AND f.born > 0
+), mine AS (
+  SELECT root_no, file_no FROM theirs
+  UNION
+  SELECT theirs.root_no, m.unit_no FROM theirs
+  CROSS JOIN members m INDEXED BY members_file ON m.batch_no = ?1 AND m.file_no = theirs.file_no
+)
+SELECT mine.root_no, t.phase, f.path, t.branch, coalesce(t.error_class, ''), coalesce(t.error, '')
+FROM mine CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = mine.file_no
+CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ?1 AND t.file_no = mine.file_no AND t.state = 'failed'
 
 -- name: flow_rejudge
 UPDATE files SET outcome = ?3, error_class = ?4, reason = ?5, failed_at = ?6, open = open + ?7

@@ -449,7 +449,7 @@ SELECT no, queue, message_id, body FROM outbox ORDER BY no LIMIT ?
 DELETE FROM outbox WHERE no = ?
 
 -- name: enlist
-INSERT INTO crew (name, kind, place, enlisted_at, beat_at) VALUES (?, ?, ?, ?, ?) RETURNING no
+INSERT INTO crew (name, kind, place, enlisted_at, beat_at, format) VALUES (?, ?, ?, ?, ?, 1) RETURNING no
 
 -- name: beat
 UPDATE crew SET beat = beat + 1, beat_at = ? WHERE no = ?
@@ -760,7 +760,8 @@ ORDER BY born, CASE lineage WHEN '' THEN '' ELSE path END, file_no
 
 -- name: story_attempts
 -- On the input, on what was made of it, and on the units that any of those belong to. The numbers of tasks of a batch
--- that flows begin with the phase, and go on in order of time: there path and branch count.
+-- that flows begin with the phase, and go on in order of time: there path and branch count. Its tasks run again in
+-- their own rows, so the round of an attempt follows from the retries before it.
 WITH theirs AS (
   SELECT ?2 AS file_no
   UNION
@@ -775,7 +776,9 @@ WITH theirs AS (
   SELECT t.*, f.path FROM mine CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = mine.file_no
   CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ?1 AND t.file_no = mine.file_no
 )
-SELECT name, round, task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error, branch FROM (
+SELECT name, round + CASE WHEN task_no >> 40 = 0 THEN 0 ELSE
+         (SELECT count(*) FROM events e WHERE e.batch_no = ?1 AND e.type = 'batch_retried' AND e.at <= found.started_at) END,
+       task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error, branch FROM (
 SELECT coalesce(r.name, '') AS name, w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
        a.seconds, w.path, coalesce(a.error_class, '') AS error_class, coalesce(a.error, '') AS error, w.branch
 FROM work w CROSS JOIN attempts a ON a.batch_no = ?1 AND a.task_no = w.task_no
@@ -784,7 +787,7 @@ UNION
 SELECT coalesce(r.name, ''), w.round, w.task_no, w.attempt, w.state, coalesce(w.outcome, ''), coalesce(w.worker, ''),
        w.started_at, coalesce(w.seconds, 0), w.path, coalesce(w.error_class, ''), coalesce(w.error, ''), w.branch
 FROM work w LEFT JOIN rounds r ON r.batch_no = ?1 AND r.round = w.round AND r.phase = w.phase
-WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL))
+WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)) found
 ORDER BY CASE WHEN task_no >> 40 = 0 THEN task_no ELSE task_no >> 40 END, CASE WHEN task_no >> 40 = 0 THEN '' ELSE path END,
          branch, task_no, attempt, outcome DESC
 

@@ -51,7 +51,11 @@ CREATE TABLE batches (
   waits_at         INTEGER,                    -- the next phase that waits for other documents
   gathers          INTEGER NOT NULL DEFAULT 0, -- 1: its units are being found, 2: they are given their tasks
   wants_move       INTEGER NOT NULL DEFAULT 0, -- 1: there is something for a scheduler
-  plan_digest      TEXT NOT NULL DEFAULT ''    -- of a plan that flows: members with another one leave it alone
+  plan_digest      TEXT NOT NULL DEFAULT '',   -- of a plan that flows: members with another one leave it alone
+  -- A batch of the former form that goes on in this one is adopted in chunks:
+  adopts_to        INTEGER,                    -- the last file that was there when that began; NULL: it is not under way
+  adopts_from      INTEGER,                    -- the first task of the phase it was in
+  adopts_after     INTEGER                     -- what tasks up to this one made was in the list already
 );
 CREATE INDEX batches_run_key ON batches (run_key);
 CREATE INDEX batches_active ON batches (no) WHERE stage NOT IN ('done', 'error', 'cancelled');
@@ -66,7 +70,7 @@ SELECT no, id, pipeline, pipeline_version, stage, phase, cursor, status, manifes
        last_task, created_at, updated_at, completed_at, error, plan, delivered_at, round, started_at, tier,
        tenant, hold, hold_reason, phase_retries, rests_until, budget_seconds, budget_tokens, budget_money,
        served_at, mover, next_task, rank, dispatch_at, refused, passed_over, hands_over_to, open_tasks, sources,
-       admitted, admissible, waits_at, gathers
+       admitted, admissible, waits_at, gathers, adopts_to
 FROM batches;
 
 -- What arrived, by path: taken into the store, or refused or skipped with a reason.
@@ -319,7 +323,8 @@ CREATE TABLE crew (
   place       TEXT NOT NULL,
   beat        INTEGER NOT NULL DEFAULT 0,
   enlisted_at REAL NOT NULL,
-  beat_at     REAL NOT NULL
+  beat_at     REAL NOT NULL,
+  format      INTEGER                             -- NULL: of a version that knows no batches that flow
 );
 
 -- Of a key only its hash is kept.
