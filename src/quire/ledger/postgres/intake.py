@@ -38,8 +38,15 @@ class PostgresIntakeStore:
     _database: PostgresDatabase
 
     async def begin_intake(
-        self, batch: Batch, *, phases: Sequence[str], waits_at: int | None, now: float
+        self,
+        batch: Batch,
+        *,
+        phases: Sequence[str],
+        waits_at: int | None,
+        now: float,
+        delays: Sequence[float] = (),
     ) -> Batch:
+        starts = [now + seconds if seconds else 0.0 for seconds in delays or [0.0] * len(phases)]
         values = {"waits_at": waits_at, "status": phases[0], "now": now, "no": batch.no}
 
         async def work(connection: Connection) -> Batch:
@@ -47,8 +54,8 @@ class PostgresIntakeStore:
                 raise Stale(f"batch {batch.id} has been begun by somebody else")
             async with connection.pipeline():
                 order = list(range(1, len(phases) + 1))
-                await change(connection, "flow_open_phases", (batch.no, order, list(phases)))
-                await record_event(connection, batch.no, now, "phase_started", {"phase": phases[0]})
+                await change(connection, "flow_open_phases", (batch.no, order, list(phases), starts))
+                await record_event(connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1})
                 return await load_batch(connection, batch.no)
 
         return await self._database.write(work)

@@ -31,14 +31,22 @@ class SqliteIntakeStore:
     _database: SqliteDatabase
 
     async def begin_intake(
-        self, batch: Batch, *, phases: Sequence[str], waits_at: int | None, now: float
+        self,
+        batch: Batch,
+        *,
+        phases: Sequence[str],
+        waits_at: int | None,
+        now: float,
+        delays: Sequence[float] = (),
     ) -> Batch:
+        starts = [now + seconds if seconds else 0.0 for seconds in delays or [0.0] * len(phases)]
+
         def work(connection: sqlite3.Connection) -> Batch:
             if not connection.execute(SQL["intake_begin"], (waits_at, phases[0], now, batch.no)).rowcount:
                 raise Stale(f"batch {batch.id} has been begun by somebody else")
-            rows = ((batch.no, number, name) for number, name in enumerate(phases, start=1))
+            rows = [(batch.no, no, *one) for no, one in enumerate(zip(phases, starts, strict=True), start=1)]
             connection.executemany(SQL["flow_open_phase"], rows)
-            record_event(connection, batch.no, now, "phase_started", {"phase": phases[0]})
+            record_event(connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1})
             return load_batch(connection, batch.no)
 
         return await self._database.write(work)
