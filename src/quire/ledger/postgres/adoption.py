@@ -145,7 +145,7 @@ async def _merge_rounds(connection: Connection, batch: Batch, phases: Sequence[s
         for query in ("adoption_rounds", "adoption_drop_rounds", "adoption_one_round"):
             await change(connection, query, (batch.no,))
     places = list(range(1, len(phases) + 1))
-    await change(connection, "flow_open_phases", (batch.no, places, list(phases)))
+    await change(connection, "flow_open_phases", (batch.no, places, list(phases), [0.0] * len(phases)))
     await change(connection, "adoption_cursors", (batch.no,))
     await change(connection, "flow_recount_open", {"no": batch.no})
 

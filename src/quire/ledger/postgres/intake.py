@@ -55,7 +55,9 @@ class PostgresIntakeStore:
             async with connection.pipeline():
                 order = list(range(1, len(phases) + 1))
                 await change(connection, "flow_open_phases", (batch.no, order, list(phases), starts))
-                await record_event(connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1})
+                await record_event(
+                    connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1}
+                )
                 return await load_batch(connection, batch.no)
 
         return await self._database.write(work)

@@ -118,7 +118,7 @@ def _merge_rounds(connection: sqlite3.Connection, batch: Batch, phases: Sequence
     if batch.position.round > 1:
         for query in ("adoption_rounds", "adoption_drop_rounds", "adoption_one_round"):
             connection.execute(SQL[query], (batch.no,))
-    rows = ((batch.no, number, name) for number, name in enumerate(phases, start=1))
+    rows = ((batch.no, number, name, 0.0) for number, name in enumerate(phases, start=1))
     connection.executemany(SQL["flow_open_phase"], rows)
     connection.execute(SQL["adoption_cursors"], (batch.no,))
     connection.execute(SQL["flow_recount_open"], (batch.no,))
