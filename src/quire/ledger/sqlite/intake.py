@@ -39,6 +39,7 @@ class SqliteIntakeStore:
         now: float,
         delays: Sequence[float] = (),
     ) -> Batch:
+
         def work(connection: sqlite3.Connection) -> Batch:
             if not connection.execute(SQL["intake_begin"], (waits_at, phases[0], now, batch.no)).rowcount:
                 raise Stale(f"batch {batch.id} has been begun by somebody else")
