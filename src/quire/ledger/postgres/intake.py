@@ -55,7 +55,9 @@ class PostgresIntakeStore:
                 _, order, names, starts = zip(*open_phases(batch.no, phases, delays, now), strict=True)
                 opened = (batch.no, list(order), list(names), list(starts))
                 await change(connection, "flow_open_phases", opened)
-                await record_event(connection, batch.no, now, "phase_started", {"phase": phases[0]})
+                await record_event(
+                    connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1}
+                )
                 return await load_batch(connection, batch.no)
 
         return await self._database.write(work)

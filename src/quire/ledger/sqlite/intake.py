@@ -39,11 +39,12 @@ class SqliteIntakeStore:
         now: float,
         delays: Sequence[float] = (),
     ) -> Batch:
+
         def work(connection: sqlite3.Connection) -> Batch:
             if not connection.execute(SQL["intake_begin"], (waits_at, phases[0], now, batch.no)).rowcount:
                 raise Stale(f"batch {batch.id} has been begun by somebody else")
             connection.executemany(SQL["flow_open_phase"], open_phases(batch.no, phases, delays, now))
-            record_event(connection, batch.no, now, "phase_started", {"phase": phases[0]})
+            record_event(connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1})
             return load_batch(connection, batch.no)
 
         return await self._database.write(work)
