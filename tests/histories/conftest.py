@@ -34,15 +34,17 @@ class History:
         self.books = books
         self.facts = facts
         self.batches: dict[str, str] = facts["batches"]
+        self._width = 0
         self._move_in()
 
     def settled(self, batch: str, *states: str) -> list[tuple[Any, ...]]:
-        """All that is known of the tasks in these states."""
+        """All that the recorded version knew of the tasks in these states: later ones add columns."""
         found = self.books.rows(
             "SELECT t.state, t.* FROM tasks t JOIN batches b ON b.no = t.batch_no WHERE b.id = ?",
             self.batches[batch],
         )
-        return [row for row in found if row[0] in states]
+        self._width = self._width or len(found[0])
+        return [row[: self._width] for row in found if row[0] in states]
 
     def states(self, batch: str) -> set[str]:
         found = self.books.rows(

@@ -96,16 +96,9 @@ async def retry(
 async def _adopt_ended(context: BatchContext, batch: Batch, plan: Plan) -> Batch:
     """An earlier version has run the batch to its end."""
     check_phases(batch, plan)
-    adopted = await context.control.adopt_ended(
+    return await context.control.adopt_ended(
         batch, plan=encode_plan(plan), digest=digest_of(plan), phases=[phase.name for phase in plan.phases]
     )
-    if adopted is None:
-        raise Reject(
-            f"batch {batch.id} was run by an earlier version of Quire, and members of that version are still "
-            "at work; stop them, then retry the batch",
-            code="wrong_state",
-        )
-    return adopted
 
 
 async def _retry_flow(

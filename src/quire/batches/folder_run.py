@@ -100,8 +100,9 @@ async def begin_flow(batch: Batch, plan: Plan, context: RunContext) -> Batch:
     names = [phase.name for phase in plan.phases]
     waits_at = next_waiting_phase(plan, 0)
     delays = [phase.pace.first_seconds for phase in plan.phases]
-    now = context.clock.now()
-    return await context.intake.begin_intake(batch, phases=names, waits_at=waits_at, now=now, delays=delays)
+    return await context.intake.begin_intake(
+        batch, phases=names, waits_at=waits_at, now=context.clock.now(), delays=delays
+    )
 
 
 async def _find_resumable(

@@ -77,7 +77,8 @@ def _adopt_one(plan: Plan, phase: int, one: FormerDocument, listed: Listed) -> A
 
 
 def _settled(phase: int, one: FormerDocument, task: FormerTask) -> Settled:
-    place = TaskPlace(phase, 0, one.listed.no, one.listed.root_no, "", 0, None)
+    lineage = one.listed.file.path if one.born else ""
+    place = TaskPlace(phase, 0, one.listed.no, one.listed.root_no, lineage, 0, None)
     result = BranchResult(0, task.state, task.tries, task.result, task.error_class, task.error)
     return Settled(place, one.listed.file, (result,))
 

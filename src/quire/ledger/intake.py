@@ -68,8 +68,8 @@ class IntakeStore(Protocol):
         now: float,
         delays: Sequence[float] = (),
     ) -> Batch:
-        """An open batch begins to flow; its intake is the first source. `delays` are seconds, by phase, before
-        its first task starts. Raises Stale when it has begun.
+        """An open batch begins to flow; its intake is the first source. `delays` are seconds, by phase,
+        before its first task starts. Raises Stale when it has begun.
         """
         ...
 

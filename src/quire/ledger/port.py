@@ -332,11 +332,9 @@ class ControlStore(Protocol):
         """
         ...
 
-    async def adopt_ended(
-        self, batch: Batch, *, plan: str, digest: str, phases: Sequence[str]
-    ) -> Batch | None:
+    async def adopt_ended(self, batch: Batch, *, plan: str, digest: str, phases: Sequence[str]) -> Batch:
         """A batch that an earlier version has run to its end can be retried as one that flows, by this plan.
-        None while members of that version are at work. Raises Stale when it is no longer there.
+        Members of that version leave it alone. Raises Stale when it is no longer there.
         """
         ...
 

@@ -72,7 +72,9 @@ class PostgresAdoptionStore:
                 raise Stale(f"batch {batch.id} has moved on from {at}")
             await _merge_rounds(connection, batch, phases)
             if at.stage is Stage.FILLING:
-                await record_event(connection, batch.no, now, "phase_started", {"phase": phases[0]})
+                await record_event(
+                    connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1}
+                )
             await change(connection, "set_alarm", (0.0, batch.no))
             return await load_batch(connection, batch.no)
 
@@ -101,6 +103,7 @@ class PostgresAdoptionStore:
             open_tasks = [one.open_task for one in adopted if one.open_task is not None]
             async with connection.pipeline():
                 await change(connection, "adoption_reset_inputs", (no, before, cursor))
+                await change(connection, "adoption_add_lineage", (no, before, cursor))
                 await write_effects(connection, no, rows)
                 await fail_branches(connection, no, _list_doubts(adopted))
                 if open_tasks:
@@ -118,17 +121,14 @@ class PostgresAdoptionStore:
 
         return await self._database.write(work)
 
-    async def adopt_ended(
-        self, batch: Batch, *, plan: str, digest: str, phases: Sequence[str]
-    ) -> Batch | None:
-        async def work(connection: Connection) -> Batch | None:
-            if await one_row(connection, "adoption_older_members", ()) is not None:
-                return None
+    async def adopt_ended(self, batch: Batch, *, plan: str, digest: str, phases: Sequence[str]) -> Batch:
+        async def work(connection: Connection) -> Batch:
             values = (plan, digest, batch.no, batch.position.round)
             if not await change(connection, "adoption_end_of_former", values):
                 raise Stale(f"batch {batch.id} has moved on", code="wrong_state")
             await _merge_rounds(connection, batch, phases)
             await change(connection, "adoption_reset_all_inputs", (batch.no,))
+            await change(connection, "adoption_add_lineage", (batch.no, 0, batch.last_file))
             return await load_batch(connection, batch.no)
 
         return await self._database.write(work)
@@ -145,7 +145,7 @@ async def _merge_rounds(connection: Connection, batch: Batch, phases: Sequence[s
         for query in ("adoption_rounds", "adoption_drop_rounds", "adoption_one_round"):
             await change(connection, query, (batch.no,))
     places = list(range(1, len(phases) + 1))
-    await change(connection, "flow_open_phases", (batch.no, places, list(phases)))
+    await change(connection, "flow_open_phases", (batch.no, places, list(phases), [0.0] * len(phases)))
     await change(connection, "adoption_cursors", (batch.no,))
     await change(connection, "flow_recount_open", {"no": batch.no})
 

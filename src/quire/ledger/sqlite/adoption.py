@@ -51,7 +51,7 @@ class SqliteAdoptionStore:
                 raise Stale(f"batch {batch.id} has moved on from {at}")
             _merge_rounds(connection, batch, phases)
             if at.stage is Stage.FILLING:
-                record_event(connection, batch.no, now, "phase_started", {"phase": phases[0]})
+                record_event(connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1})
             connection.execute(SQL["set_alarm"], (0, batch.no))
             return load_batch(connection, batch.no)
 
@@ -71,7 +71,8 @@ class SqliteAdoptionStore:
             no, before, phase = batch.no, batch.position.cursor, batch.position.phase
             if not connection.execute(SQL["adoption_move"], (cursor, now, no, before)).rowcount:
                 raise Stale(f"batch {batch.id} has moved on")
-            connection.execute(SQL["adoption_reset_inputs"], (no, before, cursor))
+            for query in ("adoption_reset_inputs", "adoption_add_lineage"):
+                connection.execute(SQL[query], (no, before, cursor))
             last = connection.execute(SQL["flow_batch"], (no,)).fetchone()[1]
             rows = EffectRows(no, last, read_cursors(connection, no))
             rows.spread += [(one.root_no, 1) for one in adopted]
@@ -91,17 +92,14 @@ class SqliteAdoptionStore:
 
         return await self._database.write(work)
 
-    async def adopt_ended(
-        self, batch: Batch, *, plan: str, digest: str, phases: Sequence[str]
-    ) -> Batch | None:
-        def work(connection: sqlite3.Connection) -> Batch | None:
-            if connection.execute(SQL["adoption_older_members"]).fetchone():
-                return None
+    async def adopt_ended(self, batch: Batch, *, plan: str, digest: str, phases: Sequence[str]) -> Batch:
+        def work(connection: sqlite3.Connection) -> Batch:
             values = (plan, digest, batch.no, batch.position.round)
             if not connection.execute(SQL["adoption_end_of_former"], values).rowcount:
                 raise Stale(f"batch {batch.id} has moved on", code="wrong_state")
             _merge_rounds(connection, batch, phases)
             connection.execute(SQL["adoption_reset_all_inputs"], (batch.no,))
+            connection.execute(SQL["adoption_add_lineage"], (batch.no, 0, batch.last_file))
             return load_batch(connection, batch.no)
 
         return await self._database.write(work)
@@ -118,7 +116,7 @@ def _merge_rounds(connection: sqlite3.Connection, batch: Batch, phases: Sequence
     if batch.position.round > 1:
         for query in ("adoption_rounds", "adoption_drop_rounds", "adoption_one_round"):
             connection.execute(SQL[query], (batch.no,))
-    rows = ((batch.no, number, name) for number, name in enumerate(phases, start=1))
+    rows = ((batch.no, number, name, 0.0) for number, name in enumerate(phases, start=1))
     connection.executemany(SQL["flow_open_phase"], rows)
     connection.execute(SQL["adoption_cursors"], (batch.no,))
     connection.execute(SQL["flow_recount_open"], (batch.no,))

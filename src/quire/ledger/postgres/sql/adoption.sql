@@ -73,6 +73,10 @@ WHERE no = %(no)s AND stage = 'flowing' AND adopts_to IS NOT NULL AND cursor = %
 -- Nothing of an input is on its way; each of its documents adds itself.
 UPDATE files SET open = -1 WHERE batch_no = %s AND file_no > %s AND file_no <= %s AND born = 0
 
+-- name: adoption_add_lineage
+-- What is made of them is named as what is made of results, and they stand in order of their paths.
+UPDATE files SET lineage = path WHERE batch_no = %s AND file_no > %s AND file_no <= %s AND born > 0 AND lineage = ''
+
 -- name: adoption_reset_all_inputs
 UPDATE files SET open = -1 WHERE batch_no = %s AND born = 0
 
