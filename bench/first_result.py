@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-WORDS = HERE.parent / "docs" / "examples" / "words.py"
+WORDS = HERE.parent / "tests" / "situations" / "words.py"
 FILES = 10_000
 FOLDERS = 10
 LOOK_EVERY_SECONDS = 0.005

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
-WORDS = Path(__file__).resolve().parents[2] / "docs" / "examples" / "words.py"
+WORDS = Path(__file__).resolve().parents[1] / "situations" / "words.py"
 # One document waits until the result of another one lies in the output folder.
 WAITING = """
 import os

@@ -16,7 +16,7 @@ from quire.settings import PostgresSettings, Secret, Settings
 from quire.tools.folder_scan import scan_folders
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
-WORDS = Path(__file__).resolve().parents[2] / "docs" / "examples" / "words.py"
+WORDS = Path(__file__).resolve().parents[1] / "situations" / "words.py"
 
 
 class Watcher:
