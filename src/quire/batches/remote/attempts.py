@@ -22,11 +22,13 @@ from quire.ledger.flow_values import phase_of
 from quire.ledger.port import Claim, StoredTask
 from quire.model import ids
 from quire.model.batch import Batch, TaskState
-from quire.model.errors import Misconfigured, Missing, Reject
+from quire.model.errors import Misconfigured, Missing, Reject, Retry
 from quire.model.pipeline import Phase
-from quire.model.pipelines import as_plan, old_form, stored_plan, to_pipelines
+from quire.model.pipelines import as_plan, stored_plan, to_pipelines
 from quire.model.plan import Plan, PlanStep
 from quire.model.work import Report
+
+ADOPTION_SECONDS = 5.0  # a batch of an earlier version is taken over within
 
 
 class AttemptAddress(Struct, frozen=True, kw_only=True):
@@ -124,7 +126,7 @@ async def find_attempt(context: RemoteContext, address: AttemptAddress) -> Found
 
 
 async def find_task(context: RemoteContext, batch: Batch, task_no: int) -> FoundAttempt:
-    """Raises Missing for an unknown task."""
+    """Raises Missing for an unknown task, Retry for one of a batch that is to be adopted."""
     if not phase_of(task_no) and stored_plan(batch) is not None:
         task_no = await context.flow.find_adopted(batch.no, task_no) or task_no
     task = await context.tasks.get_task(batch.no, task_no)
@@ -132,7 +134,14 @@ async def find_task(context: RemoteContext, batch: Batch, task_no: int) -> Found
         done = _find_plan(context, batch).phases[task.phase - 1]  # settled before its batch was adopted
         return FoundAttempt(batch, task, RemoteStep(done.steps[0], done.name, done.task_prefix))
     if not phase_of(task_no):
-        phase = old_form(to_pipelines(context.pipelines).of(batch)).phases[task.phase - 1]
+        pipeline = to_pipelines(context.pipelines).of(batch)
+        if isinstance(pipeline, Plan):
+            raise Retry(
+                f"batch {batch.id} is being taken over from an earlier version of Quire; send it again",
+                code="too_early",
+                delay_seconds=ADOPTION_SECONDS,
+            )
+        phase = pipeline.phases[task.phase - 1]
         return FoundAttempt(batch, task, RemoteStep(phase, phase.name, phase.task_prefix))
     claim = (await context.flow.load_claims(batch.no, [task_no])).get(task_no)
     if claim is None or claim.place is None:

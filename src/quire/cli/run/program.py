@@ -145,5 +145,8 @@ def _describe(result: "RunResult") -> FinishedRun:
     if batch.error is not None:
         raise Misconfigured(f"batch {batch.id} could not continue: {batch.error}")
     return FinishedRun(
-        batch_id=batch.id, counts=summary.counts, report_path=summary.report, seconds=result.seconds
+        batch_id=batch.id,
+        counts={str(name): count for name, count in summary.counts.items()},
+        report_path=summary.report,
+        seconds=result.seconds,
     )
