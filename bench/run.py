@@ -12,6 +12,7 @@ SECTIONS = (
     "compute",
     "coroutines",
     "engine",
+    "first_result",
     "images",
     "ingest",
     "library",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
-WORDS = Path(__file__).resolve().parents[2] / "docs" / "examples" / "words.py"
+WORDS = Path(__file__).resolve().parents[1] / "situations" / "words.py"
 # One document waits until the result of another one lies in the output folder.
 WAITING = """
 import os
@@ -31,6 +31,28 @@ def look(document: Document) -> Output:
             os.sched_yield()
         assert (OUT / "first.txt.seen.txt").read_text() == "first"
     return Output.text("seen.txt", document.text())
+"""
+
+# The first step fails until a file is there; the second one names its result after what the first one gave.
+REPAIRED = """
+from pathlib import Path
+
+from quire import Document, Output, Pipeline, Reject
+
+REPAIRED = Path({repaired!r})
+repaired = Pipeline("repaired", version=1)
+
+
+@repaired.step
+def measure(document: Document) -> int:
+    if not REPAIRED.exists():
+        raise Reject("it is broken", code="broken")
+    return 7
+
+
+@repaired.step
+def tell(document: Document, measure: int = 0) -> Output:
+    return Output.text(f"{{measure}}.txt", "told")
 """
 
 
@@ -123,6 +145,27 @@ def test_a_folder_that_changed_after_a_stop_in_the_intake_gets_a_new_batch(quire
     assert ran.returncode == 0, ran.stderr
     assert quire.report()["batch_id"] != first
     assert quire.report()["counts"]["done"] == 200
+
+
+def test_what_a_retry_withdraws_leaves_the_output_folder(quire, folder):
+    (folder / "sub").mkdir()
+    (folder / "sub" / "a.txt").write_text("a")
+    repaired = quire.folder / "is repaired"
+    pipeline = quire.folder / "repaired.py"
+    pipeline.write_text(REPAIRED.format(repaired=str(repaired)), encoding="utf-8")
+    command = (str(folder), "--pipeline", str(pipeline))
+    assert quire.run(*command).returncode == 3
+    batch_id = quire.report()["batch_id"]
+    assert quire.files()["sub/a.txt"]["outputs"] == ["sub/a.txt.0.txt"]
+    assert (quire.out / "sub" / "a.txt.0.txt").exists()
+    repaired.touch()
+    retried = quire("batch", "retry", batch_id)
+    assert retried.returncode == 0, retried.stderr
+    ran = quire.run(*command)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert quire.report()["batch_id"] == batch_id
+    assert quire.files()["sub/a.txt"]["outputs"] == ["sub/a.txt.7.txt"]
+    assert [path.name for path in (quire.out / "sub").iterdir()] == ["a.txt.7.txt"]
 
 
 class Watched:

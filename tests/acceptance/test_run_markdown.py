@@ -1,4 +1,4 @@
-"""`quire run --pipeline markdown`: PDFs become Markdown with pictures; broken and locked ones get a reason."""
+"""`quire run --pipeline markdown`: PDFs become Markdown with pictures; broken and locked ones a reason."""
 
 import re
 import shutil

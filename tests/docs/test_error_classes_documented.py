@@ -47,8 +47,7 @@ def _of_module(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Call):
             yield from _of_call(node, module)
-        names = NAMES_OF_CLASSES | ({"FAILED"} if module == "batches/remote/answers.py" else set())
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in names:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in NAMES_OF_CLASSES:
             yield from _text(node.value)
         if module == "batches/uploads.py" and isinstance(node, ast.Tuple) and len(node.elts) == 2:
             yield from _text(node.elts[0])  # error class, reason

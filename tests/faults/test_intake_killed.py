@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-WORDS = Path(__file__).resolve().parents[2] / "docs" / "examples" / "words.py"
+WORDS = Path(__file__).resolve().parents[1] / "situations" / "words.py"
 SEED = int(os.environ.get("KILL_SEED", "20261118"))
 KILLS = int(os.environ.get("KILLS", "12"))
 KILLS_PER_TRIAL = 4

@@ -1,13 +1,16 @@
 """What every ledger promises of batches whose files come in while they flow."""
 
+import asyncio
+
 import pytest
 
-from quire.ledger.flow_values import Follower
+from quire.ledger.flow_values import Effects, Follower, NewDocument
 from quire.ledger.intake import FolderNames, TakenFile
-from quire.ledger.port import Upload
-from quire.model.batch import Stage
+from quire.ledger.port import Settlement, Upload
+from quire.model.batch import Stage, TaskState
 from quire.model.errors import Stale
 from quire.model.files import File
+from quire.model.work import Outcome, Report, StepResult
 from quire.testing.factories import draft
 
 NAMES = ["a.txt", "b.txt", "c.bin"]
@@ -32,6 +35,24 @@ async def close(ledger, batch, total=2):
     return await ledger.close_intake(
         batch.no, manifest_key="m", total_files=total, message=b"{}", refused=0, passed_over=0, now=5.0
     )
+
+
+def finish(claim):
+    """Done, with one result that hangs on its document."""
+    order, place = claim.order, claim.place
+    made = NewDocument(
+        File(key="k", path=f"{order.file.path}.out", name="out", size=1, content_type="text/plain"),
+        "out",
+        False,
+        f"{order.file.path}\nstep/0",
+    )
+    effects = Effects(
+        phase=1, root_no=place.root_no, parent_no=place.file_no, new_files=(made,), walking=0, tries=1
+    )
+    report = Report(
+        order.batch_no, order.task_no, order.attempt, Outcome.DONE, 1.0, 0.0, "worker", StepResult()
+    )
+    return Settlement(report=report, state=TaskState.DONE, effects=effects)
 
 
 class IntakeSuite:
@@ -153,3 +174,30 @@ class IntakeSuite:
             3,
         )
         assert await ledger.list_finished(batch.no, after=3, numbers=[], limit=10) == ([], 3)
+
+    async def test_files_come_in_while_others_are_settled(self, ledger):
+        batch = await begun(ledger)
+
+        async def bring(folder):
+            names = [f"{folder}/{name}" for name in NAMES]
+            listed = await ledger.list_folder(batch.no, FolderNames(awaited=names), now=3.0)
+            await ledger.take_files(batch.no, [taken(one.no, one.path) for one in listed], now=4.0)
+
+        async def work():
+            settled = 0
+            while settled < 3 * 20:
+                claims = await ledger.claim_phase(batch.no, 1, member=0, limit=4, now=5.0)
+                reports = [finish(claim) for claim in claims]
+                if reports:
+                    settled += (await ledger.settle_flow(batch.no, reports, now=6.0)).applied
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(work())
+            for folder in range(20):
+                tasks.create_task(bring(folder))
+        closed = await close(ledger, batch, 60)
+        assert (closed.position.stage, closed.flow.open_tasks) == (Stage.ENDING, 0)
+        listed = await ledger.list_names(batch.no, after=0, limit=1000)
+        assert len({one.path for one in listed}) == len(listed) == 60
+        found, _ = await ledger.list_finished(batch.no, after=0, numbers=[], limit=1000)
+        assert [len(one.made) for one in found if one.finished] == [1] * 60

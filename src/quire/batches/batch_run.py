@@ -87,6 +87,7 @@ class BatchRun:
         self._files = files
         self._earlier = earlier
         self._keeps_report = keeps_report
+        self._ending = asyncio.Event()
         self._layout = Layout(
             batch.no,
             out,
@@ -134,6 +135,7 @@ class BatchRun:
             batch = await run_engine(self._batch, loop, self._context, self._observer)
         finally:
             stopper.cancel()
+            self._ending.set()
             self._layout.finish()
             await asyncio.gather(loop.shut_down(GRACE_SECONDS), _end_all(beside))
         for task in beside:
@@ -153,7 +155,7 @@ class BatchRun:
             changed=loop.notify_tasks,
             scanned=self._show_scan,
             stored=self._observer.uploaded,
-            stop=self._stop,
+            stop=self._ending,
         )
         with suppress(Stale):  # somebody has ended the batch: the engine notices
             await intake.run(self._files.listings, self._files.takes)

@@ -99,7 +99,10 @@ async def open_flow(plan: Plan, context: RunContext, run_key: str) -> Batch:
 async def begin_flow(batch: Batch, plan: Plan, context: RunContext) -> Batch:
     names = [phase.name for phase in plan.phases]
     waits_at = next_waiting_phase(plan, 0)
-    return await context.intake.begin_intake(batch, phases=names, waits_at=waits_at, now=context.clock.now())
+    delays = [phase.pace.first_seconds for phase in plan.phases]
+    return await context.intake.begin_intake(
+        batch, phases=names, waits_at=waits_at, now=context.clock.now(), delays=delays
+    )
 
 
 async def _find_resumable(

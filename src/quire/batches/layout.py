@@ -23,8 +23,9 @@ WINDOW = 2000  # numbers looked at further on
 WAITING = 4000  # inputs on their way that are looked at again; with as many the window does not move on
 FILES_AT_ONCE = 64
 SHORTEST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 2.0
+LONGEST_PAUSE_SECONDS = 0.5
 WORK_SHARE = 10  # a look is followed by a pause of this many times its own length
+LONGEST_PAUSE_AFTER_WORK_SECONDS = 5.0
 
 
 _Results = tuple[int, list[File]]  # an input and what was made of it
@@ -63,8 +64,9 @@ class Layout:
                 found = await self.look()
             busy = self._clock.monotonic() - began
             pause = SHORTEST_PAUSE_SECONDS if found else min(2 * pause, LONGEST_PAUSE_SECONDS)
+            rest = max(pause, min(WORK_SHARE * busy, LONGEST_PAUSE_AFTER_WORK_SECONDS))
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), max(pause, min(WORK_SHARE * busy, 5.0)))
+                await asyncio.wait_for(self._over.wait(), rest)
 
     def finish(self) -> None:
         """No file is begun any more."""

@@ -5,6 +5,7 @@ The same for reports of compute, for callbacks, and for attempts whose process h
 the plan that is stored with the batch: who settles needs none of the pipeline's code.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import structs
@@ -40,7 +41,17 @@ class FlowSettler:
             return SettleResult(applied=0, strays=len(decided), phase_ended=False)
         claims = await self._complete_claims(batch_no, decided)
         settlements = await self._add_effects(batch_no, plan, claims)
-        return await self._flow.settle_flow(batch_no, settlements, now=now)
+        first, *others = _part(settlements)
+        result = await self._flow.settle_flow(batch_no, first, now=now)
+        for some in others:
+            following = await self._flow.settle_flow(batch_no, some, now=now)
+            result = SettleResult(
+                result.applied + following.applied,
+                result.strays + following.strays,
+                following.phase_ended,
+                result.created or following.created,
+            )
+        return result
 
     async def load_plan(self, batch_no: int) -> Plan:
         """The plan that is stored with the batch."""
@@ -70,6 +81,21 @@ class FlowSettler:
             rivals |= list_rivals(plan, settled)
         listed = await self._flow.find_listed(batch_no, rivals) if rivals else {}
         return [add_effects(plan, one, claim, listed) for one, claim in decided]
+
+
+def _part(settlements: list[Settlement]) -> list[list[Settlement]]:
+    """One report of each task at a time: what a second one does depends on what followed from the first, as
+    when an attempt was given up and has succeeded after all.
+    """
+    parts: list[list[Settlement]] = [[]]
+    times: Counter[int] = Counter()
+    for one in settlements:
+        place = times[one.report.task_no]
+        times[one.report.task_no] += 1
+        if place == len(parts):
+            parts.append([])
+        parts[place].append(one)
+    return parts
 
 
 def add_effects(plan: Plan, settlement: Settlement, claim: Claim | None, listed: Listed) -> Settlement:

@@ -39,7 +39,8 @@ REOPENED_STAGES: dict[Stage, frozenset[Stage]] = {
 }
 
 TASKS: dict[TaskState, frozenset[TaskState]] = {
-    TaskState.READY: frozenset({TaskState.RUNNING}),
+    # What followed from a failure that did not happen after all is superseded before it begins.
+    TaskState.READY: frozenset({TaskState.RUNNING, TaskState.SUPERSEDED}),
     TaskState.RUNNING: frozenset({TaskState.DONE, TaskState.FAILED, TaskState.WAITING, TaskState.EXTERNAL}),
     TaskState.BLOCKED: frozenset({TaskState.WAITING}),
     TaskState.EXTERNAL: frozenset({TaskState.DONE, TaskState.FAILED, TaskState.WAITING}),

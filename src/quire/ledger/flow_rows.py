@@ -1,7 +1,7 @@
 """From effects to rows, for every ledger on SQL: numbers are given here, statements are the adapters'."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from quire.ledger.flow_values import (
     BranchResult,
@@ -86,6 +86,17 @@ def judge_roots(
             outcome = FileOutcome.FAILED.value
         rows.append((root, outcome, error_class, because, place, again))
     return rows
+
+
+def open_phases(
+    batch_no: int, phases: Sequence[str], delays: Sequence[float], now: float
+) -> list[tuple[int, int, str, float]]:
+    """The rows of the phases of a batch that begins: number, name, and when its first task may start."""
+    waits = delays or [0.0] * len(phases)
+    return [
+        (batch_no, number, name, now + seconds if seconds else 0.0)
+        for number, (name, seconds) in enumerate(zip(phases, waits, strict=True), start=1)
+    ]
 
 
 def failure_place(phase: int, path: str, branch: int) -> str:

@@ -60,9 +60,17 @@ class FinishedInput(Struct, frozen=True):
 
 class IntakeStore(Protocol):
     async def begin_intake(
-        self, batch: Batch, *, phases: Sequence[str], waits_at: int | None, now: float
+        self,
+        batch: Batch,
+        *,
+        phases: Sequence[str],
+        waits_at: int | None,
+        now: float,
+        delays: Sequence[float] = (),
     ) -> Batch:
-        """An open batch begins to flow; its intake is the first source. Raises Stale when it has begun."""
+        """An open batch begins to flow; its intake is the first source. `delays` are seconds, by phase,
+        before its first task starts. Raises Stale when it has begun.
+        """
         ...
 
     async def list_folder(self, batch_no: int, folder: FolderNames, *, now: float) -> list[ListedName]:

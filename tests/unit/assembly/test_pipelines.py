@@ -33,7 +33,7 @@ def test_settings_of_pdfs_reach_their_phase():
         pdf_max_megabytes=5,
         pdf_timeout_seconds=9.0,
     )
-    pdf = build_pipelines(Settings(preprocess=chosen))["preprocess"].phases[0]
+    (pdf,) = build_pipelines(Settings(preprocess=chosen))["preprocess"].phases[0].steps
     assert {name: pdf.options[name] for name in pdf.options if name != "cid_profile"} == {
         "pages": "both",
         "dpi": 100,
@@ -51,8 +51,8 @@ def test_nothing_waits_by_default():
 
 def test_phases_run_where_the_settings_say():
     _, tiff, image = build_pipelines(Settings(compute=ComputeSettings(image="ray")))["preprocess"].phases
-    assert (tiff.compute, image.compute) == ("local", "ray")
-    assert {phase.compute for phase in build_pipelines(Settings())["preprocess"].phases} == {""}
+    assert (tiff.steps[0].compute, image.steps[0].compute) == ("local", "ray")
+    assert {phase.steps[0].compute for phase in build_pipelines(Settings())["preprocess"].phases} == {""}
 
 
 def test_retries_and_budgets_are_as_set():
@@ -68,8 +68,8 @@ def test_retries_and_budgets_are_as_set():
 
 
 def test_tiles_are_part_of_the_options_only_where_they_are_wanted():
-    image = build_pipelines(Settings())["preprocess"].phases[2]
+    image = build_pipelines(Settings())["preprocess"].phases[2].steps[0]
     assert set(image.options) == {"public_url", "quality", "max_pixels", "cid_profile"}
     chosen = PreprocessSettings(tiles=True, tile_size=256, tiles_above=5000)
-    image = build_pipelines(Settings(preprocess=chosen))["preprocess"].phases[2]
+    image = build_pipelines(Settings(preprocess=chosen))["preprocess"].phases[2].steps[0]
     assert (image.options["tile_size"], image.options["tiles_above"]) == (256, 5000)

@@ -381,6 +381,24 @@ async def test_who_was_overtaken_while_units_were_made_does_not_end_a_later_phas
     assert runs.called == [("plan.one", "a"), ("plan.one", ""), ("plan.two", "")]
 
 
+async def test_a_success_right_behind_the_report_that_time_was_up_counts_and_is_followed_once(runs):
+    two = plan(phase(step("one", max_attempts=1)), phase(step("two")))
+
+    def judge(call, order):
+        if call.step == "plan.two":
+            return Outcome.DONE, StepResult()
+        names = (order.batch_no, order.task_no, order.attempt)
+        words = ("timed_out", "too slow")
+        late = Report(*names, Outcome.TIMED_OUT, 1.0, 0.0, "inline", None, *words)
+        runs.small.foreman._compute._reports.append(late)
+        return Outcome.DONE, StepResult(products=(product("made.txt"),))
+
+    batch = await runs.run(two, ["a.txt"], judge)
+    assert (await runs.inputs(batch))["a.txt"].outcome is FileOutcome.DONE
+    assert runs.called == [("plan.one", "a.txt"), ("plan.two", "a.txt")]
+    assert await runs.files(batch) == [("a.txt", True), ("a.txt.made.txt", False)]
+
+
 async def test_the_whole_batch_is_one_task(runs):
     whole = plan(phase(step("one", "*.txt")), phase(step("all"), unit=PlanUnit.BATCH), phase(step("after")))
     batch = await runs.run(whole, ["a/x.txt", "b.bin"])

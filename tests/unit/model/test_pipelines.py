@@ -91,12 +91,12 @@ def test_a_batch_of_another_pipeline_is_left_alone_with_a_reason(submitted, word
     assert found.why_left_alone(batch(submitted)).startswith("batch 01B")
 
 
-def test_a_plan_and_a_pipeline_of_the_same_name_are_not_the_same():
+def test_a_pipeline_that_goes_from_phase_to_phase_takes_no_plan_and_a_plan_adopts_its_batches():
     old_form = pipeline(phase("A"))
     same_name = plan(old_form.name, old_form.version)
     assert not is_other_plan(old_form, batch(same_name, text='{"name": "plain"}'))
     assert is_other_plan(old_form, batch(same_name))
-    assert is_other_plan(same_name, batch(same_name, text='{"name": "plain"}'))
+    assert not is_other_plan(same_name, batch(same_name, text='{"name": "plain"}'))  # it is adopted
     assert not is_other_plan(same_name, batch(same_name))
 
 
@@ -140,3 +140,16 @@ def test_a_step_is_found_in_the_version_that_is_asked_for():
     assert find_step(steps, "book/count", 2) is old
     assert find_step(steps, "book/count", 1) is None
     assert find_step(steps, "book/other", 1) is None
+
+
+def test_a_pipeline_of_settings_is_the_same_with_other_options_and_a_batch_keeps_what_it_accepts():
+    text, pdf = Accepts(kinds=("text/plain",)), Accepts(kinds=("application/pdf",))
+    before = structs.replace(plan(accepts=text, options={"quality": 1}), from_settings=True)
+    here = structs.replace(plan(accepts=pdf, options={"quality": 2}, memory_mb=7), from_settings=True)
+
+    found = Pipelines(lambda: [here]).of(batch(before))
+
+    (step,) = found.phases[0].steps
+    assert (step.accepts, step.options, step.memory_mb) == (text, {"quality": 2}, 7)
+    assert not is_other_plan(here, batch(before))
+    assert is_other_plan(structs.replace(here, from_settings=False), batch(before))

@@ -66,7 +66,7 @@ def test_a_missing_library_is_reported_with_advice(monkeypatch):
 
 def test_importing_registries_loads_no_image_library():
     code = (
-        "import sys, quire.steps.registry, quire.pipelines.registry, quire.tools.vips, quire.tools.pillow;"
+        "import sys, quire.steps.registry, quire.pipelines.preprocess, quire.tools.vips, quire.tools.pillow;"
         "sys.exit(bool({'pyvips', 'PIL'} & sys.modules.keys()))"
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.database.postgres_queries import Values, clean_text
-from quire.ledger.flow_rows import EffectRows, folder_file, read_join
+from quire.ledger.flow_rows import EffectRows, folder_file, open_phases, read_join
 from quire.ledger.flow_values import Admission, CompleteJoin, Effects, ListedInput
 from quire.ledger.port import ListedFile, Settlement, SettleResult
 from quire.ledger.postgres.flow_effects import write_effects
@@ -47,14 +47,13 @@ class PostgresFlowStore:
         now: float,
         delays: Sequence[float] = (),
     ) -> Batch:
-        starts = [now + seconds if seconds else 0.0 for seconds in delays or [0.0] * len(phases)]
-
         async def work(connection: Connection) -> Batch:
             if not await change(connection, "flow_begin", (waits_at, now, batch.no)):
                 raise Stale(f"batch {batch.id} has been begun by somebody else")
             async with connection.pipeline():
-                numbers = list(range(1, len(phases) + 1))
-                await change(connection, "flow_open_phases", (batch.no, numbers, list(phases), starts))
+                _, numbers, names, starts = zip(*open_phases(batch.no, phases, delays, now), strict=True)
+                opened = (batch.no, list(numbers), list(names), list(starts))
+                await change(connection, "flow_open_phases", opened)
                 await record_event(
                     connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1}
                 )

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.database.postgres_queries import clean_row
-from quire.ledger.flow_rows import EffectRows
+from quire.ledger.flow_rows import EffectRows, open_phases
 from quire.ledger.intake import FinishedInput, FolderNames, ListedName, TakenFile
 from quire.ledger.intake_rows import (
     check_listed_before,
@@ -38,7 +38,13 @@ class PostgresIntakeStore:
     _database: PostgresDatabase
 
     async def begin_intake(
-        self, batch: Batch, *, phases: Sequence[str], waits_at: int | None, now: float
+        self,
+        batch: Batch,
+        *,
+        phases: Sequence[str],
+        waits_at: int | None,
+        now: float,
+        delays: Sequence[float] = (),
     ) -> Batch:
         values = {"waits_at": waits_at, "status": phases[0], "now": now, "no": batch.no}
 
@@ -46,9 +52,12 @@ class PostgresIntakeStore:
             if not await change(connection, "intake_begin", values):
                 raise Stale(f"batch {batch.id} has been begun by somebody else")
             async with connection.pipeline():
-                order = list(range(1, len(phases) + 1))
-                await change(connection, "flow_open_phases", (batch.no, order, list(phases)))
-                await record_event(connection, batch.no, now, "phase_started", {"phase": phases[0]})
+                _, order, names, starts = zip(*open_phases(batch.no, phases, delays, now), strict=True)
+                opened = (batch.no, list(order), list(names), list(starts))
+                await change(connection, "flow_open_phases", opened)
+                await record_event(
+                    connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1}
+                )
                 return await load_batch(connection, batch.no)
 
         return await self._database.write(work)

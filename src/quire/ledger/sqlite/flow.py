@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.flow_rows import EffectRows, folder_file, read_flow_claim, read_join
+from quire.ledger.flow_rows import EffectRows, folder_file, open_phases, read_flow_claim, read_join
 from quire.ledger.flow_values import Admission, CompleteJoin, Effects, FlowOffer, ListedInput, first_number
 from quire.ledger.port import Claim, Known, ListedFile, Only, Settlement, SettleResult, WorkableBatch
 from quire.ledger.rows import file_columns, read_file, read_listed_file, read_workable_batch
@@ -43,13 +43,10 @@ class SqliteFlowStore:
         now: float,
         delays: Sequence[float] = (),
     ) -> Batch:
-        starts = [now + seconds if seconds else 0.0 for seconds in delays or [0.0] * len(phases)]
-
         def work(connection: sqlite3.Connection) -> Batch:
             if not connection.execute(SQL["flow_begin"], (waits_at, now, batch.no)).rowcount:
                 raise Stale(f"batch {batch.id} has been begun by somebody else")
-            rows = [(batch.no, no, *one) for no, one in enumerate(zip(phases, starts, strict=True), start=1)]
-            connection.executemany(SQL["flow_open_phase"], rows)
+            connection.executemany(SQL["flow_open_phase"], open_phases(batch.no, phases, delays, now))
             record_event(connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1})
             return load_batch(connection, batch.no)
 

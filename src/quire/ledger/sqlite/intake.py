@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.flow_rows import EffectRows
+from quire.ledger.flow_rows import EffectRows, open_phases
 from quire.ledger.intake import FinishedInput, FolderNames, ListedName, TakenFile
 from quire.ledger.intake_rows import (
     check_listed_before,
@@ -31,14 +31,20 @@ class SqliteIntakeStore:
     _database: SqliteDatabase
 
     async def begin_intake(
-        self, batch: Batch, *, phases: Sequence[str], waits_at: int | None, now: float
+        self,
+        batch: Batch,
+        *,
+        phases: Sequence[str],
+        waits_at: int | None,
+        now: float,
+        delays: Sequence[float] = (),
     ) -> Batch:
+
         def work(connection: sqlite3.Connection) -> Batch:
             if not connection.execute(SQL["intake_begin"], (waits_at, phases[0], now, batch.no)).rowcount:
                 raise Stale(f"batch {batch.id} has been begun by somebody else")
-            rows = ((batch.no, number, name) for number, name in enumerate(phases, start=1))
-            connection.executemany(SQL["flow_open_phase"], rows)
-            record_event(connection, batch.no, now, "phase_started", {"phase": phases[0]})
+            connection.executemany(SQL["flow_open_phase"], open_phases(batch.no, phases, delays, now))
+            record_event(connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1})
             return load_batch(connection, batch.no)
 
         return await self._database.write(work)
