@@ -8,6 +8,7 @@ pytest.register_assert_rewrite(
     "quire.testing.presigned_urls_suite",
     "tests.suites.api_keys_suite",
     "tests.suites.flow_situations",
+    "tests.suites.ledger_adoption_suite",
     "tests.suites.ledger_closing_suite",
     "tests.suites.ledger_control_suite",
     "tests.suites.ledger_flow_control_suite",

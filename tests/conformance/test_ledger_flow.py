@@ -2,6 +2,7 @@
 
 import pytest
 from tests.servers.postgres import fresh_schema
+from tests.suites.ledger_adoption_suite import AdoptionSuite
 from tests.suites.ledger_flow_control_suite import FlowControlSuite
 from tests.suites.ledger_flow_joins_suite import FlowJoinSuite
 from tests.suites.ledger_flow_settle_suite import FlowExternalSuite, FlowLateSuite, FlowSettleSuite
@@ -23,8 +24,9 @@ class FlowSuites(
     FlowJoinSuite,
     FlowUnitSuite,
     FlowControlSuite,
+    AdoptionSuite,
 ):
-    """Needs the fixture `select` beside `ledger`: it runs a query and gives its rows."""
+    """Needs `select` and `execute` beside `ledger`: a query gives its rows, a statement is run."""
 
 
 class TestSqlite(FlowSuites):
@@ -40,6 +42,10 @@ class TestSqlite(FlowSuites):
     @pytest.fixture
     def select(self, ledger):
         return lambda query: ledger._database.read(lambda connection: connection.execute(query).fetchall())
+
+    @pytest.fixture
+    def execute(self, ledger):
+        return lambda statement: ledger._database.write(lambda connection: connection.execute(statement))
 
 
 @pytest.mark.service
@@ -62,3 +68,7 @@ class TestPostgres(FlowSuites):
             return await ledger._database.read(work)
 
         return rows
+
+    @pytest.fixture
+    def execute(self, ledger):
+        return lambda statement: ledger._database.write(lambda connection: connection.execute(statement))

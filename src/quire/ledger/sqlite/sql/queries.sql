@@ -780,15 +780,17 @@ SELECT name, round + CASE WHEN task_no >> 40 = 0 THEN 0 ELSE
          (SELECT count(*) FROM events e WHERE e.batch_no = ?1 AND e.type = 'batch_retried' AND e.at <= found.started_at) END,
        task_no, attempt, state, outcome, worker, started_at, seconds, path, error_class, error, branch FROM (
 SELECT coalesce(r.name, '') AS name, w.round, w.task_no, a.attempt, w.state, a.outcome, a.worker, a.started_at,
-       a.seconds, w.path, coalesce(a.error_class, '') AS error_class, coalesce(a.error, '') AS error, w.branch
+       a.seconds, w.path, coalesce(a.error_class, '') AS error_class, coalesce(a.error, '') AS error, w.branch,
+       CASE WHEN w.task_no >> 40 = 0 AND (SELECT plan_digest FROM batches WHERE no = ?1) = '' THEN w.task_no ELSE w.phase END AS place
 FROM work w CROSS JOIN attempts a ON a.batch_no = ?1 AND a.task_no = w.task_no
 LEFT JOIN rounds r ON r.batch_no = ?1 AND r.round = w.round AND r.phase = w.phase
 UNION
 SELECT coalesce(r.name, ''), w.round, w.task_no, w.attempt, w.state, coalesce(w.outcome, ''), coalesce(w.worker, ''),
-       w.started_at, coalesce(w.seconds, 0), w.path, coalesce(w.error_class, ''), coalesce(w.error, ''), w.branch
+       w.started_at, coalesce(w.seconds, 0), w.path, coalesce(w.error_class, ''), coalesce(w.error, ''), w.branch,
+       CASE WHEN w.task_no >> 40 = 0 AND (SELECT plan_digest FROM batches WHERE no = ?1) = '' THEN w.task_no ELSE w.phase END
 FROM work w LEFT JOIN rounds r ON r.batch_no = ?1 AND r.round = w.round AND r.phase = w.phase
 WHERE w.attempt > 0 AND (w.state = 'running' OR w.outcome IS NOT NULL)) found
-ORDER BY CASE WHEN task_no >> 40 = 0 THEN task_no ELSE task_no >> 40 END, CASE WHEN task_no >> 40 = 0 THEN '' ELSE path END,
+ORDER BY place, CASE WHEN task_no >> 40 = 0 THEN '' ELSE path END,
          branch, task_no, attempt, outcome DESC
 
 -- name: steps_of_inputs
