@@ -185,6 +185,11 @@ RETURNS = {
     "outside": ("[Output.text('../x.md', 'x')]", "bad_result", "cannot hold '/': '../x.md' (wrong.py:7)"),
     "absolute": ("[Output.text('/x.md', 'x')]", "bad_result", "cannot hold '/': '/x.md' (wrong.py:7)"),
     "up": ("[Output.text('..', 'x')]", "bad_result", "needs the plain name of a file"),
+    "empty": (
+        "[Output.text('a.md', '')]",
+        "empty_product",
+        "make (wrong.py:5) returned the output 'a.md', which is empty",
+    ),
     "no file": ("[Output.file('nothing.md')]", "bad_result", "but there is no file 'nothing.md'"),
     "one name twice": (
         "[Output.text('a.md', '1'), Output.text('A.md', '2')]",

@@ -84,6 +84,11 @@ def _write_outputs(given: object, folder: Path, where: str) -> tuple[OutputFile,
             )
         names.add(output.name.casefold())
         path = _place(output, folder, len(written), used, where)
+        if not path.stat().st_size:
+            raise Reject(
+                f"{where} returned the output {output.name!r}, which is empty; leave it out instead",
+                code="empty_product",
+            )
         used.add(path)
         written.append(
             OutputFile(

@@ -26,7 +26,7 @@ from quire.model.files import File
 from quire.model.pipeline import AddedFile, Phase, Pipeline, Unit
 from quire.model.plan import Plan
 
-UNTOUCHED = "no phase of pipeline “{pipeline}” handles {{type}}; the file has no results"
+UNTOUCHED = "no step of the pipeline “{pipeline}” accepts this file ({{type}}); it has no results"
 
 UNIT_ROLE = "unit"
 UNIT_TYPE = "application/vnd.quire.members+json"

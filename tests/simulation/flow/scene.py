@@ -110,7 +110,8 @@ class FlowSimulation(Simulation):
     def _outside(self, who: str) -> Outside:
         """Some processes know only some of the pipelines, or other rules under the same name."""
         outside = super()._outside(who)
-        if not who.startswith("house ") or not self.chaos.active or self.kernel.chance.random() >= PARTLY:
+        partly = self.chaos.rates != Rates() and self.chaos.happens(PARTLY)
+        if not who.startswith("house ") or not partly:
             self._knowing.add(who)
             return outside
         known = {name: _alter(plan) for name, plan in self.world.pipelines.items()}

@@ -125,7 +125,8 @@ def _guards() -> list[str]:
         _guard(
             "files",
             "path, key, tags, name, digest, born, listed, role, root_no, parent_no, lineage",
-            "OLD.role <> 'unit' OR OLD.key <> '' AND OLD.key <> NEW.key",
+            "(OLD.role <> 'unit' OR OLD.key <> '' AND OLD.key <> NEW.key) "
+            "AND (SELECT stage FROM batches WHERE no = OLD.batch_no) IN ('flowing', 'ending')",
             "'file ' || OLD.batch_no || '/' || OLD.file_no || ' is not what it was'",
         ),
         """CREATE TRIGGER sim_not_done AFTER UPDATE OF state ON tasks

@@ -91,12 +91,12 @@ def test_a_batch_of_another_pipeline_is_left_alone_with_a_reason(submitted, word
     assert found.why_left_alone(batch(submitted)).startswith("batch 01B")
 
 
-def test_a_plan_and_a_pipeline_of_the_same_name_are_not_the_same():
+def test_a_pipeline_that_goes_from_phase_to_phase_takes_no_plan_and_a_plan_adopts_its_batches():
     old_form = pipeline(phase("A"))
     same_name = plan(old_form.name, old_form.version)
     assert not is_other_plan(old_form, batch(same_name, text='{"name": "plain"}'))
     assert is_other_plan(old_form, batch(same_name))
-    assert is_other_plan(same_name, batch(same_name, text='{"name": "plain"}'))
+    assert not is_other_plan(same_name, batch(same_name, text='{"name": "plain"}'))  # it is adopted
     assert not is_other_plan(same_name, batch(same_name))
 
 

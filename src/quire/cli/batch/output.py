@@ -12,6 +12,7 @@ from quire.cli.text import format_bytes, printable
 from quire.model.batch import TaskState
 
 SHOWN_FAILED = 10
+TOP = "(top folder)"  # whose path is empty
 
 # All other columns hold names and numbers, which are hard to read and to copy in two pieces.
 _WRAPPED = ("file", "reason")
@@ -89,7 +90,7 @@ def _failures(details: BatchDetails) -> Table:
     classes = ", ".join(f"{name} {tasks}" for name, tasks in details.failures.items())
     table = _table("failed in", "file", "reason", title=f"Failed tasks: {printable(classes)}")
     for task in details.failed_tasks[:SHOWN_FAILED]:
-        table.add_row(*(Text(printable(cell)) for cell in (task.step, task.path, task.error)))
+        table.add_row(*(Text(printable(cell)) for cell in (task.step, task.path or TOP, task.error)))
     left = sum(details.failures.values()) - SHOWN_FAILED
     if left > 0:
         table.add_row(Text(""), Text(f"… and {left} more:"), Text("quire batch files ID --state failed"))
@@ -123,7 +124,7 @@ def _attempts(history: InputHistory) -> Table:
         numbers = (str(one.round), str(one.attempt))
         # A retry of what came before has made the task anew.
         outcome = "replaced" if one.task_state is TaskState.SUPERSEDED else one.outcome or "running"
-        cells = (one.step, *numbers, one.path, outcome, f"{one.seconds:.1f}", reason)
+        cells = (one.step, *numbers, one.path or TOP, outcome, f"{one.seconds:.1f}", reason)
         table.add_row(*(Text(printable(cell)) for cell in cells))
     return table
 
