@@ -10,16 +10,19 @@ from collections.abc import Awaitable, Callable
 import pytest
 from msgspec import structs
 
+from quire.batches.remote.attempts import find_task
+from quire.batches.remote.context import RemoteContext
 from quire.engine import adoption
 from quire.engine.adoption import Adoption
 from quire.engine.flow import follow, pass_on
 from quire.ledger.flow_values import Admission, Effects, first_number
 from quire.ledger.port import TaskSelection
 from quire.model.batch import Batch, Stage
-from quire.model.errors import Misconfigured, Stale
+from quire.model.errors import Misconfigured, Retry, Stale
 from quire.model.plan import Plan, digest_of, encode_plan
 from quire.testing.factories import file
-from quire.testing.time import FakeClock
+from quire.testing.memory_blobs import MemoryBlobs
+from quire.testing.time import CountingIds, FakeClock
 from tests.suites.flow_situations import (
     PLAN,
     Select,
@@ -249,6 +252,24 @@ class AdoptionSuite:
         ]
         later = await worked(ledger, batch)
         assert later.position.stage is Stage.ENDING
+
+    async def test_a_callback_is_asked_to_come_again_until_its_batch_is_adopted(
+        self, ledger: LedgerAdapter, execute: Execute
+    ) -> None:
+        batch = await written(ledger, execute, Stage.WORKING)
+        context = RemoteContext(
+            **dict.fromkeys(("batches", "files", "tasks", "flow", "records", "members"), ledger),
+            blobs=MemoryBlobs(),
+            clock=FakeClock(),
+            ids=CountingIds(),
+            pipelines={"plain": TO_FLOWING},
+        )
+        with pytest.raises(Retry) as told:
+            await find_task(context, batch, FILES + 5)
+        assert told.value.code == "too_early"
+        batch = await adopted(ledger, batch)
+        found = await find_task(context, batch, FILES + 5)
+        assert found.claim.order.file.path == PATHS[5]
 
     async def test_one_that_has_ended_is_retried(
         self, ledger: LedgerAdapter, select: Select, execute: Execute
