@@ -11,7 +11,8 @@ from quire.ledger.flow_rows import EffectRows
 from quire.ledger.flow_values import RootFailure, phase_of
 from quire.ledger.port import Settlement
 from quire.ledger.postgres.rows import change, columns
-from quire.ledger.rows import Row, SettlementTotals, count_settlements
+from quire.ledger.rows import Row
+from quire.ledger.settlement_rows import SettlementTotals, count_settlements
 
 
 async def write_effects(connection: Connection, batch_no: int, rows: EffectRows) -> None:

@@ -7,7 +7,8 @@ from quire.database.postgres_queries import clean_text
 from quire.ledger.flow_values import Effects
 from quire.ledger.port import Settlement
 from quire.ledger.postgres.rows import all_rows, change, one_row
-from quire.ledger.rows import Row, encode_cost, encode_result
+from quire.ledger.rows import Row, encode_result
+from quire.ledger.settlement_rows import encode_cost
 from quire.model.batch import TaskState
 from quire.model.work import Outcome
 

@@ -25,10 +25,10 @@ from quire.ledger.postgres.rows import (
     hold_over_budget,
     notify_listeners,
 )
-from quire.ledger.rows import (
+from quire.ledger.rows import encode_result
+from quire.ledger.settlement_rows import (
     classify_stray,
     encode_cost,
-    encode_result,
     is_plain_success,
     settle_columns,
     stray_columns,

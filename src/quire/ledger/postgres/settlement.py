@@ -14,12 +14,11 @@ from quire.ledger.postgres.rows import (
     notify_listeners,
     one_row,
 )
-from quire.ledger.rows import (
-    Row,
+from quire.ledger.rows import Row, encode_result
+from quire.ledger.settlement_rows import (
     classify_stray,
     count_settlements,
     encode_cost,
-    encode_result,
     settle_columns,
     stray_columns,
 )

@@ -10,10 +10,10 @@ from quire.ledger.flow_progress import FlowCounters, find_progress
 from quire.ledger.flow_rows import EffectRows
 from quire.ledger.flow_values import Effects, JoinPart, phase_of
 from quire.ledger.port import OutboxMessage, Settlement, SettleResult
-from quire.ledger.rows import (
+from quire.ledger.rows import encode_result
+from quire.ledger.settlement_rows import (
     classify_stray,
     count_settlements,
-    encode_result,
     is_plain_success,
     late_columns,
     settle_columns,

@@ -12,16 +12,12 @@ from typing import Any
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.flow_rows import read_any_claim
 from quire.ledger.port import Claim, Known, Only, Settlement, SettleResult, StoredTask, WorkableBatch
-from quire.ledger.rows import (
+from quire.ledger.rows import decode_result, encode_result, read_claim, read_task, read_workable_batch
+from quire.ledger.settlement_rows import (
     classify_stray,
     count_settlements,
-    decode_result,
-    encode_result,
     is_plain_success,
     late_columns,
-    read_claim,
-    read_task,
-    read_workable_batch,
     settle_columns,
     stray_columns,
     success_columns,
