@@ -11,8 +11,9 @@ from tests.situations.flowing import begin_flow, claim_all, settle_one
 from tests.suites.ledger_situations import act
 
 from quire.batches.remote.attempts import AttemptAddress, CallbackAnswer
-from quire.batches.remote.callbacks import MAX_BODY_BYTES, settle_callback
+from quire.batches.remote.callbacks import settle_callback
 from quire.batches.remote.context import RemoteContext
+from quire.compute.remote.callback_body import MAX_BODY_BYTES
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
 from quire.engine import moves

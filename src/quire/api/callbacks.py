@@ -4,8 +4,8 @@ from quire.api.context import ApiContext, Caller
 from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_response, read_body
 from quire.batches.remote import output_places
 from quire.batches.remote.attempts import AttemptAddress, CallbackAnswer, verify
-from quire.batches.remote.callbacks import MAX_BODY_BYTES, settle_callback
-from quire.compute.remote.callback_body import Callback
+from quire.batches.remote.callbacks import settle_callback
+from quire.compute.remote.callback_body import MAX_BODY_BYTES, Callback
 from quire.compute.remote.output_request import MoreOutputs, OutputPlaces
 from quire.model.errors import Missing, Reject
 

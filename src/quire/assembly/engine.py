@@ -175,8 +175,8 @@ class EngineStarter:
         away = used - here - {"ray", "queue"}
         if away and workers and self._start_remote is None:
             raise Misconfigured(
-                f"compute.tiff and compute.image say {', '.join(sorted(away))}: such workers call back, and "
-                "only `quire serve` answers; use that, or set both to local"
+                f"steps run on {', '.join(sorted(away))} (compute.tiff, compute.image or `runs_on`): "
+                "such workers call back, and only `quire serve` answers; use that, or set local"
             )
         if used == {"queue"} and not schedules:
             raise Misconfigured(

@@ -1,4 +1,6 @@
-"""The entry point of a remote worker: its components, from its environment alone."""
+"""The entry point of a remote worker: its components, from its environment alone; steps that people have
+written come from its own settings.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,6 +13,8 @@ from quire.assembly.machine import memory_mb
 from quire.assembly.worker_blobs import S3Access, open_store
 from quire.blobs.port import Blobs
 from quire.compute.remote.environment import BucketAccess, RemoteTask, read_task
+from quire.compute.remote.step_task import StepTask, is_step_task, read_step_task
+from quire.compute.remote.step_worker import StepTaskRun, StepWorkerContext
 from quire.compute.remote.transfer import TransferClient
 from quire.compute.remote.worker import RemoteWorkerContext, run_task
 from quire.settings import task_environment
@@ -63,9 +67,30 @@ class BlobTaskFiles:
         return True
 
 
-async def run_remote_task() -> bool:
+def run_remote_task() -> bool:
     """Run the task of this process's environment. True when it succeeded. Raises a QuireError."""
-    task = read_task(task_environment())
+    environment = task_environment()
+    if is_step_task(environment):
+        return _run_step_task(read_step_task(environment))
+    return asyncio.run(_run_built_in(read_task(environment)))
+
+
+def _run_step_task(task: StepTask) -> bool:
+    """A step that people have written: of this machine's own pipelines."""
+    from quire.assembly.task_pipelines import load_task_step
+
+    ids = SystemIds()
+    with TemporaryDirectory(prefix="quire-task-") as folder:
+        context = StepWorkerContext(
+            open_client=lambda: TransferClient(sleep=asyncio.sleep, fraction=ids.fraction),
+            load=load_task_step,
+            clock=SystemClock(),
+            folder=Path(folder),
+        )
+        return StepTaskRun(task, context).run()
+
+
+async def _run_built_in(task: RemoteTask) -> bool:
     available = memory_mb()  # a machine may be smaller than the server assumes
     task = structs.replace(task, memory_mb=min(task.memory_mb or available, available))
     with TemporaryDirectory(prefix="quire-task-") as folder:

@@ -45,7 +45,7 @@ def load_steps(modules: Sequence[str], pipelines: Sequence[WorkerPipeline]) -> d
 def _load_own(wanted: WorkerPipeline) -> Sequence[Step]:
     from quire.authoring.loading import load_pipeline
 
-    loaded = load_pipeline(wanted.reference, model=_load_model(wanted.model))
+    loaded = load_pipeline(wanted.reference, model=load_model(wanted.model))
     plan = loaded.plan
     if (plan.name, plan.version, digest_of(plan)) != (wanted.name, wanted.version, wanted.digest):
         raise Misconfigured(
@@ -55,9 +55,10 @@ def _load_own(wanted: WorkerPipeline) -> Sequence[Step]:
     return tuple(loaded.steps.values())
 
 
-def _load_model(reference: str) -> "LanguageModel | None":
+def load_model(reference: str) -> "LanguageModel | None":
+    """The function that answers steps which ask a model; None without a reference. Raises Misconfigured."""
     if not reference:
         return None
-    from quire.authoring.model_functions import load_model
+    from quire.authoring import model_functions
 
-    return load_model(reference)
+    return model_functions.load_model(reference)

@@ -18,6 +18,8 @@ from quire.model.output_rules import OutputRule
 from quire.model.pipeline import Pace
 from quire.model.work import StepCall
 
+MACHINES = ("process", "fly")  # computes that start a process or a machine for each task
+
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
@@ -181,7 +183,8 @@ class PlanPhase(Struct, frozen=True, kw_only=True, omit_defaults=True):
             memory_mb=step.memory_mb,
             unit=self.unit.value,
             compute=step.compute,
-            asynchronous=step.asynchronous,
+            # On a machine of its own a coroutine is alone: there is no room among others.
+            asynchronous=step.asynchronous and step.compute not in MACHINES,
             at_once=step.at_once,
             resource=step.resource,
         )

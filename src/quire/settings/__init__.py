@@ -53,6 +53,7 @@ __all__ = [
     "LocalSettings",
     "MembershipSettings",
     "PhaseRetrySettings",
+    "PipelineSettings",
     "PostgresSettings",
     "PreprocessSettings",
     "QueueSettings",
@@ -66,6 +67,7 @@ __all__ = [
     "cores",
     "load",
     "load_here",
+    "load_pipeline_settings",
     "show_value",
     "task_environment",
     "worker_environment",
@@ -112,6 +114,28 @@ def worker_environment() -> dict[str, str]:
 def task_environment() -> dict[str, str]:
     """The environment that describes a single remote task, which has no settings."""
     return dict(os.environ)
+
+
+class PipelineSettings(Struct, frozen=True, kw_only=True):
+    """All that a machine needs which runs one task of a pipeline."""
+
+    pipelines: tuple[str, ...] = ()
+    model: str = ""
+
+
+def load_pipeline_settings() -> PipelineSettings:
+    """Only `pipelines` and `model`, from this process's environment and settings file: other settings may be
+    incomplete where one task runs, because secrets are not given there. Raises Misconfigured.
+    """
+    wanted = ("pipelines", "model")
+    reading = SettingsReader(Path.cwd())
+    reading.file(os.environ, None)
+    names = (f"{PREFIX}{name.upper()}" for name in wanted)
+    reading.variables({name: os.environ[name] for name in names if name in os.environ})
+    if not reading.doubtful.isdisjoint(wanted):
+        listed = "".join(f"\n  - {problem}" for problem in reading.problems)
+        raise Misconfigured(f"The settings of this machine cannot be used:{listed}", code="bad_settings")
+    return PipelineSettings(**{name: reading.values[name] for name in wanted if name in reading.values})
 
 
 def load(

@@ -69,6 +69,8 @@ class FlySettings(Struct, frozen=True, kw_only=True):
     image_app: Annotated[str, about("app whose machines work on pictures")] = ""
     image_worker: Annotated[str, about("container image of these machines")] = ""
     image_memory_mb: Annotated[int, about("memory of such a machine", ge=256, le=1 << 20)] = 2048
+    step_app: Annotated[str, about("app whose machines run steps of your own pipelines")] = ""
+    step_worker: Annotated[str, about("container image of these machines, with the pipelines in it")] = ""
     region: Annotated[str, about("where machines are started", min_length=1)] = "ord"
     cpus: Annotated[int, about("processors of a machine", ge=1, le=128)] = 2
     cpu_kind: Annotated[Literal["shared", "performance"], about("kind of processors")] = "shared"

@@ -9,7 +9,7 @@ from tests.acceptance.ingest.conftest import CONFIG, serving
 from quire.assembly.components import open_components
 from quire.assembly.secrets import load_signing_secret
 from quire.batches.remote.attempts import AttemptAddress, build_url
-from quire.batches.remote.callbacks import MAX_BODY_BYTES
+from quire.compute.remote.callback_body import MAX_BODY_BYTES
 from quire.model.ids import task_id
 from quire.settings import load
 

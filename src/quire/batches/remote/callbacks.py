@@ -24,8 +24,10 @@ from quire.batches.remote.attempts import (
 from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.page_count import has_several_pages
 from quire.batches.remote.products import VERIFIED_AT_ONCE, verify_product
+from quire.batches.remote.step_results import keep_step_result
 from quire.compute.remote.callback_body import (
     CLAIM_READERS,
+    MAX_BODY_BYTES,
     Callback,
     CallbackExtension,
     bad_callback,
@@ -33,17 +35,16 @@ from quire.compute.remote.callback_body import (
 )
 from quire.engine.retry import RetryPolicy
 from quire.model.batch import TaskState
-from quire.model.cost import Cost
+from quire.model.cost import NO_COST, Cost
 from quire.model.errors import Reject
 from quire.model.files import Product
 from quire.model.work import Outcome, Report, StepResult, add_price
 
-MAX_BODY_BYTES = 4 * 1024 * 1024  # enough for every page of a long TIFF
 MAX_ERROR_CHARACTERS = 2000
 WORKER = "callback"
 _DEFAULT_POLICY = RetryPolicy()
 _NO_PRICES: Mapping[str, float] = {}
-_CLASS = re.compile(r"[a-z][a-z_]{0,39}")
+_CLASS = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 _decoder = msgspec.json.Decoder(Callback)
@@ -67,6 +68,7 @@ async def settle_callback(
     callback = strip_bucket_prefix(_decode(body, address), prefix)
     found = await find_attempt(context, address)
     report = await _build_report(context, found, address.attempt, callback)
+    report = _add_step_report(report, callback.quire)
     report = _add_machine_price(report, prices.get(found.step.compute, 0.0))
     return await settle(context, found, report, policy)
 
@@ -115,7 +117,20 @@ def _apply_error_class(report: Report, extension: CallbackExtension | None) -> R
     """A worker of Quire knows the outcome and the error class."""
     if extension is None or not _CLASS.fullmatch(extension.error_class):
         return report
-    return structs.replace(report, outcome=Outcome(extension.outcome), error_class=extension.error_class)
+    return structs.replace(
+        report,
+        outcome=Outcome(extension.outcome),
+        error_class=extension.error_class,
+        delay_seconds=extension.delay_seconds,
+    )
+
+
+def _add_step_report(report: Report, extension: CallbackExtension | None) -> Report:
+    """The report with what a step that people have written has spent, and what they should know."""
+    if extension is None:
+        return report
+    spent = NO_COST if extension.cost is None else extension.cost.to_cost()
+    return structs.replace(report, cost=report.cost + spent, warning=extension.warning[:MAX_ERROR_CHARACTERS])
 
 
 def _add_machine_price(report: Report, price: float) -> Report:
@@ -142,9 +157,12 @@ def wants_all_pages(step: RemoteStep) -> bool:
 async def _verify_result(
     context: RemoteContext, found: FoundAttempt, attempt: int, callback: Callback
 ) -> StepResult:
+    claims = None if callback.quire is None else callback.quire.step
+    if found.step.step not in CLAIM_READERS and claims is not None:
+        return await keep_step_result(context, found, attempt, claims)
     read_claims = CLAIM_READERS.get(found.step.step)
     if read_claims is None:
-        raise bad_callback(f"tasks of phase {found.step.phase} do not run on remote workers")
+        raise bad_callback(f"a success of the step {found.step.step} names its result in quire.step")
     claimed, facts = read_claims(callback, attempt)
     limit = Semaphore(VERIFIED_AT_ONCE)
 

@@ -13,14 +13,13 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct
 
-from quire.batches.remote import callbacks
+from quire.batches.remote import callbacks, step_tasks
 from quire.batches.remote.attempts import AttemptAddress, RemoteStep, build_url, find_task
-from quire.batches.remote.callbacks import MAX_BODY_BYTES
 from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.output_places import SPARE_SECONDS
 from quire.batches.remote.page_count import has_several_pages
 from quire.blobs.presigned_uploads import PresignedUploads
-from quire.compute.remote.callback_body import Reference
+from quire.compute.remote.callback_body import MAX_BODY_BYTES, Reference
 from quire.compute.remote.environment import BucketAccess
 from quire.compute.remote.output_keys import (
     JPEG,
@@ -38,6 +37,7 @@ from quire.model import ids
 from quire.model.batch import AT_WORK, Batch, TaskState
 from quire.model.errors import Missing, Reject
 from quire.model.files import stem_and_extension
+from quire.model.plan import PlanStep
 from quire.model.work import AttemptKey, Order, StepCall
 
 SKEW_SECONDS = 60.0  # by which the clocks of store and server may differ
@@ -85,6 +85,8 @@ class LedgerRemoteTasks:
         address, file = remote.address, order.file
         seconds = int(call.timeout_seconds + self._options.start_seconds) + SPARE_SECONDS
         base = self._options.base_url
+        if call.step not in ROLES:
+            return await self._build_step_environment(remote, call, order, seconds)
         environment = {
             "TASK_ID": address.task_id,
             "BATCH_ID": address.batch_id,
@@ -119,6 +121,24 @@ class LedgerRemoteTasks:
             environment |= self._options.access.variables(call.step)
         return environment
 
+    async def _build_step_environment(
+        self, remote: RemoteAttempt, call: StepCall, order: Order, seconds: int
+    ) -> dict[str, str]:
+        base, secret, address = self._options.base_url, self._options.secret, remote.address
+        task = await step_tasks.build_step_task(
+            self._context,
+            self._presigned,
+            remote.batch,
+            address,
+            call,
+            order,
+            seconds=seconds,
+            base_url=base,
+            callback_url=build_url(base, secret, address),
+            more_url=build_url(base, secret, address, "/outputs"),
+        )
+        return task.to_environment()
+
     async def find_finished(self, attempts: Collection[AttemptKey]) -> set[AttemptKey]:
         positions = await self._context.batches.get_positions({batch_no for batch_no, _, _ in attempts})
         working = {no for no, position in positions.items() if position.stage in AT_WORK}
@@ -127,7 +147,11 @@ class LedgerRemoteTasks:
     async def settle_stored_result(self, order: Order) -> bool:
         """Raises Retry when the store is unavailable."""
         remote = await self._find(order)
-        body = await self._read(_result_key(remote.address)) or await self._rebuild_callback(remote, order)
+        if remote.step.step in ROLES:
+            body = await self._read(_result_key(remote.address))
+            body = body or await self._rebuild_callback(remote, order)
+        else:
+            body = await self._read(step_tasks.result_key(remote.address))
         if body is None:
             return False
         options = self._options
@@ -155,7 +179,7 @@ class LedgerRemoteTasks:
     async def _find(self, order: Order) -> RemoteAttempt:
         batch = await self._batch(order.batch_no)
         step = (await find_task(self._context, batch, order.task_no)).step
-        if step.step not in ROLES:
+        if step.step not in ROLES and not isinstance(step.rules, PlanStep):
             raise Reject(f"the step {step.step} cannot run on a remote worker", code="not_elsewhere")
         address = AttemptAddress(
             batch_id=batch.id,
@@ -163,6 +187,8 @@ class LedgerRemoteTasks:
             task_no=order.task_no,
             attempt=order.attempt,
         )
+        if step.step not in ROLES:
+            return RemoteAttempt(batch, step, address, order.file.key)
         return RemoteAttempt(batch, step, address, await self._choose_input_key(batch, step, address, order))
 
     async def _batch(self, number: int) -> Batch:

@@ -1,7 +1,5 @@
 """`quire task run`: one task of a batch as a process of its own, on a machine that a server starts."""
 
-import asyncio
-
 import typer
 
 from quire.cli import exits
@@ -13,7 +11,7 @@ def run() -> None:
 
     For containers and machines that a server starts; reports the result to CALLBACK_URL. Reads the variables
     TASK_ID, BATCH_ID, INPUT_R2_KEY and, for the bytes, INPUT_URL and OUTPUT_URL, or R2_BUCKET with its keys.
-    Reads no settings.
+    Reads no settings, except `pipelines` and `model` for a step of a pipeline of your own.
 
     Examples:
       quire task run
@@ -23,5 +21,5 @@ def run() -> None:
     from quire.assembly.remote_worker import run_remote_task
 
     with exit_on_error(json_output=False):
-        if not asyncio.run(run_remote_task()):
+        if not run_remote_task():
             raise typer.Exit(exits.COULD_NOT_RUN)

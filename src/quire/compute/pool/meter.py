@@ -8,11 +8,11 @@ import threading
 from decimal import Decimal
 from math import inf
 from operator import index
+from typing import Protocol
 
 from msgspec import Struct
 
 from quire.compute.pool import frames
-from quire.compute.pool.pipe import FrameWriter
 from quire.model.clock import Clock
 from quire.model.cost import LARGEST, LARGEST_AMOUNT, NO_COST, Cost, Money, parse_money, to_micros
 from quire.model.work import AttemptKey
@@ -21,10 +21,16 @@ from quire.model.work import AttemptKey
 PROGRESS_INTERVAL_SECONDS = 0.25
 
 
+class FrameSink(Protocol):
+    """Where frames go: the pipe to the pool, or nowhere."""
+
+    def send(self, data: bytes = b"") -> None: ...
+
+
 class MeterChannel:
     """Shared by the meters of one worker, which has tens of thousands of them."""
 
-    def __init__(self, writer: FrameWriter, clock: Clock) -> None:
+    def __init__(self, writer: FrameSink, clock: Clock) -> None:
         self.writer = writer
         self.clock = clock
         # A thread that a step left behind must not send for the next order.

@@ -6,24 +6,34 @@ a failed attempt that names the step and the mistake.
 
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from quire.compute.pool.order_run import OrderRun
 from quire.compute.pool.output_names import check_distinct, check_name
 from quire.model.asset import NAMED_ID, AssetDraft
 from quire.model.errors import Reject
 from quire.model.files import Change
 from quire.model.queues import is_queue_name
 from quire.model.step import OutputFile, StepOutput
-from quire.model.work import LONGEST_WAIT_SECONDS, ExternalRequest
+from quire.model.work import LONGEST_WAIT_SECONDS, ExternalRequest, StepCall
 from quire.queues.port import MAX_MESSAGE_BYTES
 
 MAX_TAG_BYTES = 200
 
 
-def check_output(output: object, run: OrderRun) -> StepOutput:
+class CheckedRun(Protocol):
+    """The run whose output is checked."""
+
+    call: StepCall
+    folder: Path
+
+    def is_input_file(self, path: Path) -> bool:
+        """Is this one of the input's files? A step must not return those."""
+        ...
+
+
+def check_output(output: object, run: CheckedRun) -> StepOutput:
     """The output itself. Raises Reject: `bad_result`, `empty_product`, `bad_name` or `name_twice`."""
     if not isinstance(output, StepOutput):
         raise _bad(run, f"a {type(output).__name__} instead of a StepOutput")
@@ -40,7 +50,7 @@ def check_output(output: object, run: OrderRun) -> StepOutput:
     return output
 
 
-def _check_files(files: Any, run: OrderRun) -> None:
+def _check_files(files: Any, run: CheckedRun) -> None:
     if not isinstance(files, tuple):
         raise _bad(run, f"`files` as a {type(files).__name__} instead of a tuple")
     seen: set[Path] = set()
@@ -59,7 +69,7 @@ def _check_files(files: Any, run: OrderRun) -> None:
     check_distinct((one.name for one in files if one.name), run.call.step)
 
 
-def _check_place(file: OutputFile, run: OrderRun) -> None:
+def _check_place(file: OutputFile, run: CheckedRun) -> None:
     """What the output is called and what it does to the list."""
     for name in (file.name, file.preferred):
         if name != "":
@@ -70,7 +80,7 @@ def _check_place(file: OutputFile, run: OrderRun) -> None:
         _check_tags(file.tags, run)
 
 
-def _check_tags(tags: Any, run: OrderRun) -> None:
+def _check_tags(tags: Any, run: CheckedRun) -> None:
     if not isinstance(tags, tuple) or not all(isinstance(tag, str) for tag in tags):
         raise _bad(run, "`tags` that are not a tuple of texts")
     for tag in tags:
@@ -80,7 +90,7 @@ def _check_tags(tags: Any, run: OrderRun) -> None:
             )
 
 
-def _check_request(request: Any, run: OrderRun) -> None:
+def _check_request(request: Any, run: CheckedRun) -> None:
     if not isinstance(request, ExternalRequest):
         raise _bad(run, f"`external` as a {type(request).__name__} instead of an ExternalRequest")
     try:
@@ -95,7 +105,7 @@ def _check_request(request: Any, run: OrderRun) -> None:
         raise _bad(run, f"a request with a deadline in {request.within_seconds:g} s")
 
 
-def _check_asset(asset: Any, run: OrderRun) -> None:
+def _check_asset(asset: Any, run: CheckedRun) -> None:
     if not isinstance(asset, AssetDraft):
         raise _bad(run, f"`asset` as a {type(asset).__name__} instead of an AssetDraft")
     if not isinstance(asset.id, str) or not NAMED_ID.fullmatch(asset.id):
@@ -106,7 +116,7 @@ def _check_asset(asset: Any, run: OrderRun) -> None:
         raise _bad(run, f"an asset that cannot be recorded: {error}") from error
 
 
-def _check_file(file: OutputFile, run: OrderRun) -> None:
+def _check_file(file: OutputFile, run: CheckedRun) -> None:
     path = file.path
     try:
         # Most products lie in the folder itself, and that needs no walk through the file system.
@@ -127,7 +137,7 @@ def _check_file(file: OutputFile, run: OrderRun) -> None:
         )
 
 
-def _check_facts(facts: Any, run: OrderRun, what: str) -> None:
+def _check_facts(facts: Any, run: CheckedRun, what: str) -> None:
     try:
         # Both: facts travel as MessagePack and are shown as JSON, and neither takes all that the other does.
         msgspec.json.encode(facts)
@@ -142,5 +152,5 @@ def _kind(mode: int) -> str:
     return "a folder" if stat.S_ISDIR(mode) else "a special file"
 
 
-def _bad(run: OrderRun, what: str) -> Reject:
+def _bad(run: CheckedRun, what: str) -> Reject:
     return Reject(f"the step {run.call.step} returned {what}", code="bad_result")

@@ -140,7 +140,7 @@ class StepWorker:
                 run.meter.close()
                 run.discard()
                 return
-            output = check_output(_call_step(step, step_input), run)
+            output = check_output(call_step(step, step_input), run)
             value = encode_value(output.value, run.call)
         except BaseException as error:  # noqa: BLE001 - any error of a step becomes its report
             # A fresh process has all of its memory again.
@@ -191,7 +191,7 @@ class StepWorker:
         self._writer.add(encode_report(run, seconds, self._name, result, request))
 
 
-def _call_step(step: Step, step_input: StepInput) -> StepOutput:
+def call_step(step: Step, step_input: StepInput) -> StepOutput:
     """A coroutine that was not sent to a host for many of them has a loop to itself."""
     if step.run_async is None:
         return step.run(step_input)

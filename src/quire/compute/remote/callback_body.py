@@ -10,9 +10,12 @@ import msgspec
 from msgspec import Meta, Struct, field, structs
 
 from quire.compute.remote.output_keys import JPEG, MAX_PAGES, VARIANTS, page_key, strip_prefix
+from quire.compute.remote.step_claims import ClaimedCost, StepClaims
 from quire.model.errors import Reject
 from quire.model.files import Product
 
+MAX_BODY_BYTES = 4 * 1024 * 1024  # enough for every page of a long TIFF
+LONGEST_DELAY_SECONDS = 366 * 86_400.0
 _Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
@@ -36,13 +39,17 @@ class CallbackProduct(Struct, frozen=True, kw_only=True):
 
 class CallbackExtension(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What workers of Quire send beyond the published contract: facts and all products of the step, or how it
-    failed.
+    failed. `step` is the result of a step that people have written.
     """
 
     facts: dict[str, Any] = field(default_factory=dict)
     products: tuple[CallbackProduct, ...] = ()
     outcome: Literal["rejected", "erred", "out_of_memory", "interrupted"] = "erred"
     error_class: str = ""
+    delay_seconds: Annotated[float, Meta(ge=0, le=LONGEST_DELAY_SECONDS)] = 0.0
+    step: StepClaims | None = None
+    cost: ClaimedCost | None = None
+    warning: str = ""
 
 
 class Callback(Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from quire.compute import failures
 from quire.compute.failures import AttemptFailure
+from quire.compute.hosts.limits import CallCounts, RunLimits
 from quire.compute.reports import build_report
 from quire.model.clock import Clock
 from quire.model.cost import Cost, to_micros
@@ -80,6 +81,7 @@ class RemoteComputeOptions(Struct, frozen=True, kw_only=True):
     look_seconds: float = 1.0
     reap_seconds: float = 60.0
     price_per_second: float = 0.0  # of a machine, in the operator's currency
+    resources: Mapping[str, int] = {}  # limits that steps share, by name
 
 
 class LaunchedOrder:
@@ -114,6 +116,7 @@ class RemoteCompute:
         self._clock = clock
         self._signal = signal
         self._options = options
+        self._limits = RunLimits(options.resources)
         self._orders: dict[AttemptKey, LaunchedOrder] = {}
         self._reports: list[Report] = []
         self._background_tasks: set[asyncio.Task[None]] = set()
@@ -125,6 +128,15 @@ class RemoteCompute:
         self._watching = asyncio.create_task(self._watch())
 
     def capacity(self, compute: str = "", call: StepCall | None = None) -> int:  # noqa: ARG002 of one name
+        room = self._count_free()
+        if call is None or not (call.at_once or call.resource):
+            return room
+        counts = CallCounts()
+        for sent in self._orders.values():
+            counts.add(sent.call)
+        return min(room, self._limits.room(call, counts, self._clock.monotonic()))
+
+    def _count_free(self) -> int:
         if self._stopping:
             return 0
         # An order that waits for its machine grows old: its URLs expire, and others could run it meanwhile.

@@ -10,9 +10,10 @@ from typing import Any
 
 import httpx
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from quire.compute.redaction import redact
+from quire.compute.remote.step_task import is_step_task
 from quire.model.backoff import backoff_seconds
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Retry
@@ -25,11 +26,15 @@ MAX_RETRY_AFTER_SECONDS = 60.0
 OWNER, ATTEMPT = "quire_house", "quire_attempt"  # keys in the metadata of a machine
 _ENDED = frozenset({"stopped", "failed", "destroying", "destroyed"})
 _CONFLICT = 409
+MEMORY_UNIT_MB = 256
+STEP_SETTINGS = "fly.step_app and fly.step_worker"
 _NOTHING: Mapping[str, str] = {}
 
 
 class FlyApp(Struct, frozen=True, kw_only=True):
-    """Where machines of one step are started, from which container image, and how large they are."""
+    """Where machines of one step are started, from which container image, and how large they are; 0: as large
+    as the step says.
+    """
 
     app: str
     image: str
@@ -55,7 +60,9 @@ class _Machine(Struct, frozen=True):
 
 
 class FlyLauncher:
-    """`owner` distinguishes the machines of this installation from others in the same app."""
+    """`owner` distinguishes the machines of this installation from others in the same app; `own` is for
+    steps that people have written.
+    """
 
     def __init__(
         self,
@@ -69,8 +76,10 @@ class FlyLauncher:
         clock: Clock,
         sleep: Callable[[float], Awaitable[None]],
         fraction: Callable[[], float],
+        own: FlyApp | None = None,
     ) -> None:
         self._apps = apps
+        self._own = own
         self._guest = guest
         self._owner = owner
         self._between_seconds = 1.0 / per_second
@@ -85,8 +94,13 @@ class FlyLauncher:
         )
 
     async def launch(self, order: Order, call: StepCall, environment: Mapping[str, str]) -> str:
-        app = self._apps[call.step]
+        app = self._own if is_step_task(environment) else self._apps.get(call.step)
+        if app is None:
+            raise Misconfigured(f"there is no app for machines of the step {call.step}; set {STEP_SETTINGS}")
         name = f"{app.prefix}-{environment['TASK_ID']}-a{order.attempt}"
+        if is_step_task(environment):  # side by side on a document, they have one task id
+            name = f"{app.prefix}-{environment['BATCH_ID']}-{order.task_no}-a{order.attempt}".lower()
+            app = structs.replace(app, memory_mb=app.memory_mb or _round_memory(call.memory_mb))
         body = msgspec.json.encode(self._body(app, name, order, environment))
         await self._pace()
         answer = await self._request("POST", app.app, "", body)
@@ -119,7 +133,8 @@ class FlyLauncher:
 
     async def list_machines(self) -> dict[str, AttemptKey]:
         found = {}
-        for app in sorted({one.app for one in self._apps.values()}):
+        own = [self._own] if self._own is not None else []
+        for app in sorted({one.app for one in (*self._apps.values(), *own)}):
             for machine in await self._machines(app):
                 said = (machine.config or _Config()).metadata or {}
                 name = _parse_attempt(said.get(ATTEMPT))
@@ -192,6 +207,11 @@ class FlyLauncher:
         wait, self._next_at = self._next_at - now, max(now, self._next_at) + self._between_seconds
         if wait > 0:
             await self._sleep(wait)
+
+
+def _round_memory(memory_mb: int) -> int:
+    """The memory of a machine: a multiple of what the provider sells."""
+    return -(-memory_mb // MEMORY_UNIT_MB) * MEMORY_UNIT_MB
 
 
 def _read_retry_after(answer: httpx.Response) -> float:

@@ -19,7 +19,10 @@ ROLES = {"tiff_to_jpeg": (JPEG,), "image_variants": (*VARIANTS, REFERENCE)}
 MAX_PAGES = 5000
 _PAGE = re.compile(r"jpeg-([1-9][0-9]{0,4})")
 # Files beside the outputs, for a worker or by it, that are no outputs.
-_TEMPORARY = re.compile(r"staging/[^/]+/_work/(?:tiff_\w+-\d+\.tif|img_\w+-\d+\.\w+|\w+-\d+\.result\.json)")
+_TEMPORARY = re.compile(
+    r"staging/[^/]+/_work/(?:tiff_\w+-\d+\.tif|img_\w+-\d+\.\w+|\w+-\d+\.result\.json"
+    r"|step_\d+-\d+\.(?:o\d{4}|(?:value|details)\.json))"
+)
 
 
 def output_key(input_key: str, role: str) -> str:

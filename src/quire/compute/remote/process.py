@@ -11,7 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
+from msgspec import Struct
+
 from quire.compute.redaction import redact
+from quire.compute.remote.step_task import is_step_task
 from quire.model.errors import Retry
 from quire.model.work import AttemptKey, Order, StepCall
 from quire.tools.child_process import ChildProcess, describe_exit
@@ -21,12 +24,29 @@ LONGEST_STDERR = 300  # characters that are shown
 MAX_ENDINGS = 1000  # that are remembered
 
 
-class ProcessLauncher:
-    """`environment` is what every process gets beside the worker's own: where programs and libraries are."""
+class Program(Struct, frozen=True, kw_only=True):
+    """What a process runs. `environment` is what it gets beside the worker's own: where programs and
+    libraries are. `folder` is where it starts; None: in its own temporary folder.
+    """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], scratch: Path) -> None:
-        self._command = command
-        self._environment = environment
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: Path | None = None
+
+
+class ProcessLauncher:
+    """`own` is what runs steps that people have written."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        scratch: Path,
+        *,
+        own: Program | None = None,
+    ) -> None:
+        self._program = Program(command=command, environment=environment)
+        self._own = own or self._program
         self._scratch = scratch
         self._running: dict[str, AttemptKey] = {}
         self._processes: dict[str, ChildProcess] = {}
@@ -39,10 +59,11 @@ class ProcessLauncher:
         except OSError as error:  # a full disk is not the file's fault
             raise Retry(f"a process has no folder to work in: {error.strerror}") from error
         try:
+            program = self._own if is_step_task(environment) else self._program
             process = await ChildProcess.start(
-                self._command,
-                {**self._environment, **environment, "TMPDIR": str(folder)},
-                folder=folder,
+                program.command,
+                {**program.environment, **environment, "TMPDIR": str(folder)},
+                folder=program.folder or folder,
                 memory_mb=call.memory_mb,
             )
         except OSError as error:

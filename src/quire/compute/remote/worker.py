@@ -5,9 +5,9 @@ loses nothing; every failure becomes a callback with the reason. Runs as a separ
 attempt.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -20,15 +20,14 @@ from quire.compute.pool.memory_budget import UNLIMITED_MB
 from quire.compute.remote.callback_body import CallbackExtension, CallbackProduct
 from quire.compute.remote.environment import RemoteTask
 from quire.compute.remote.output_keys import MAX_PAGES, REFERENCE, RESULT, output_key, page_role
-from quire.compute.remote.output_request import AT_ONCE, MoreOutputs, OutputPlace, OutputPlaces
+from quire.compute.remote.output_request import AT_ONCE
+from quire.compute.remote.place_requests import StoreError, get_places, is_over, mark_store_errors
 from quire.compute.remote.transfer import TransferClient
 from quire.model.clock import Clock
 from quire.model.errors import QuireError, Reject
 from quire.model.files import File, stem_and_extension
 from quire.model.step import OutputFile, Step, StepInput, StepOutput
 from quire.model.work import StepCall
-
-T = TypeVar("T")
 
 
 class TaskFiles(Protocol):
@@ -76,7 +75,7 @@ async def run_task(task: RemoteTask, context: RemoteWorkerContext) -> bool:
     """True when the task succeeded and the callback was sent, or when the attempt is over: then nothing is
     stored or sent. Raises a QuireError when the callback could not be sent.
     """
-    if await _is_over(task, context):
+    if await is_over(context.client, task.more_url):
         return True
     watch = Stopwatch(context.clock)
     body_fields: dict[str, Any] = {"task_id": task.task_id, "batch_id": task.batch_id}
@@ -96,7 +95,7 @@ async def run_task(task: RemoteTask, context: RemoteWorkerContext) -> bool:
 
 async def _run_step(task: RemoteTask, context: RemoteWorkerContext, watch: Stopwatch) -> dict[str, Any]:
     source = context.folder / "input"
-    await _mark_store_errors(context.files.fetch(source))
+    await mark_store_errors(context.files.fetch(source))
     watch.lap("download_time_ms")
     step = context.steps[task.step]
     folder = context.folder / "outputs"
@@ -143,40 +142,10 @@ async def _store_later_pages(
     for start in range(0, len(pages), AT_ONCE):
         some = pages[start : start + AT_ONCE]
         roles = [page_role(start + number) for number in range(2, len(some) + 2)]
-        places = await _places(task, context, roles)
+        places = await get_places(context.client, task.more_url, roles)
         for file, role in zip(some, roles, strict=True):
             stored.append(await _put(context, file, role, places[role].key, places[role].url))
     return stored
-
-
-async def _places(task: RemoteTask, context: RemoteWorkerContext, roles: list[str]) -> dict[str, OutputPlace]:
-    answer = await _mark_store_errors(_request_places(task, context, roles))
-    found = {one.role: one for one in answer.places}
-    if not all(role in found for role in roles):
-        raise Reject("there are no places for the pages: the attempt is over", code="bad_task")
-    return found
-
-
-async def _request_places(
-    task: RemoteTask, context: RemoteWorkerContext, roles: list[str], *, once: bool = False
-) -> OutputPlaces:
-    """Raises a QuireError."""
-    body = msgspec.json.encode(MoreOutputs(roles=tuple(roles)))
-    answer = await context.client.ask(task.more_url, body, "the request for places", once=once)
-    try:
-        return msgspec.json.decode(answer, type=OutputPlaces)
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        raise Reject("the answer to the request for places is invalid", code="bad_task") from error
-
-
-async def _is_over(task: RemoteTask, context: RemoteWorkerContext) -> bool:
-    """Has the attempt ended before its work began? Unknown counts as no."""
-    if not task.more_url:
-        return False
-    try:
-        return not (await _request_places(task, context, [], once=True)).current
-    except QuireError:
-        return False
 
 
 async def _store_variants(
@@ -205,7 +174,7 @@ async def _store_output(task: RemoteTask, context: RemoteWorkerContext, file: Ou
 async def _put(
     context: RemoteWorkerContext, file: OutputFile, role: str, key: str, url: str = ""
 ) -> CallbackProduct:
-    if not await _mark_store_errors(context.files.put(role, key, file.path, file.content_type, url)):
+    if not await mark_store_errors(context.files.put(role, key, file.path, file.content_type, url)):
         raise Reject(f"there is no place for the output {role!r}", code="bad_task")
     size = file.path.stat().st_size
     return CallbackProduct(
@@ -258,7 +227,7 @@ async def _archive_original(
         "task-id": task.task_id,
         "ipfs-cid": facts["cid"],
     }
-    there = await _mark_store_errors(context.files.archive(key, source, facts["content_type"], labels))
+    there = await mark_store_errors(context.files.archive(key, source, facts["content_type"], labels))
     return {"archive_r2_key": key} if there else {}
 
 
@@ -274,21 +243,10 @@ async def _store_callback(task: RemoteTask, context: RemoteWorkerContext, body: 
         return
 
 
-class _StoreError(Exception):
-    """Bytes could not be fetched or stored."""
-
-
-async def _mark_store_errors(work: Awaitable[T]) -> T:
-    try:
-        return await work
-    except QuireError as error:
-        raise _StoreError from error
-
-
 def _describe_failure(task: RemoteTask, error: Exception) -> dict[str, Any]:
     call = _build_call(task)
     failure: AttemptFailure
-    if isinstance(error, _StoreError) and error.__cause__ is not None:
+    if isinstance(error, StoreError) and error.__cause__ is not None:
         failure = failures.of_store(error.__cause__, call)
     else:
         failure = failures.of_error(error, call)
