@@ -4,6 +4,7 @@ import pytest
 from msgspec import structs
 
 from quire.assembly.remote import RemoteComputes, bucket_prefix, prices, remote_compute_names
+from quire.model.errors import Misconfigured
 from quire.settings import Secret, Settings
 from quire.settings.compute import ComputeSettings, FlySettings, LocalSettings, WorkerKeySettings
 from quire.settings.values import S3Settings
@@ -73,3 +74,9 @@ def test_the_store_is_where_workers_reach_it(tmp_path, public, own, wanted):
     s3 = structs.replace(S3_SETTINGS, public_endpoint=public)
     made = options(tmp_path, s3=s3, worker_keys=structs.replace(KEYS, endpoint=own))
     assert made.access.variables("tiff_to_jpeg")["S3_ENDPOINT_URL"] == wanted
+
+
+def test_steps_of_own_pipelines_on_fly_need_an_app_and_an_image(tmp_path):
+    remote = RemoteComputes(Settings(home=tmp_path, fly=FlySettings(step_app="steps")), "")
+    with pytest.raises(Misconfigured, match=r"not set: fly\.step_worker, fly\.token, serve\.public_url"):
+        remote._check_fly()

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec import structs
 
 from quire.compute.remote.compute import RemoteCompute, RemoteComputeOptions
 from quire.model.errors import Misconfigured, Reject, Retry
@@ -319,3 +320,14 @@ async def test_waiting_for_its_start_does_not_count_as_its_time(scene):
     await scene.quiet()
     assert await scene.look(after=69.0) == []
     assert told(await scene.look(after=2.0)) == [(1, Outcome.TIMED_OUT, False)]
+
+
+async def test_a_step_and_a_resource_have_limits_of_their_own():
+    scene = Scene(at_once=10, resources={"ocr": 3})
+    alone = structs.replace(CALL, at_once=2)
+    shared = structs.replace(CALL, step="s", resource="ocr")
+    assert [scene.compute.capacity("far", one) for one in (CALL, alone, shared)] == [10, 2, 3]
+    await scene.compute.submit(alone, [order(1)])
+    await scene.compute.submit(shared, [order(2), order(3)])
+    assert [scene.compute.capacity("far", one) for one in (CALL, alone, shared)] == [7, 1, 1]
+    await scene.compute.stop(0)
