@@ -183,6 +183,7 @@ def main() -> None:
         if dsn is None:
             settings = Settings(home=Path(home))
         else:
+            sys.path.insert(0, str(Path(__file__).parent.parent))
             from tests.servers.postgres import fresh_schema
 
             chosen = PostgresSettings(dsn=Secret(fresh_schema(dsn)))

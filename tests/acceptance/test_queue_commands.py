@@ -12,7 +12,7 @@ from tests.situations.runs import submitted
 from quire.assembly.components import open_components
 from quire.assembly.pipelines import build_pipelines
 from quire.queues.port import Message
-from quire.settings import Settings
+from quire.settings import load
 
 pytestmark = pytest.mark.slow
 SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "collection"
@@ -30,31 +30,31 @@ def answer(ran):
     return json.loads(ran.stdout)
 
 
-def within(quire, work):
+async def send_poison(office, _pipeline):
+    message = Message(id="poison", body=b"\x1b[2J not a start message")
+    await office.queues.send(QUEUE, [message], now=office.clock.now())
+
+
+def within(quire, work, **environment):
     async def opened():
-        settings = Settings(home=quire.home)
+        found = load(environment=environment, folder=quire.home, overrides={"home": str(quire.home)})
+        settings = found.settings
         async with open_components(settings) as office:
             return await work(office, build_pipelines(settings)["preprocess"])
 
     return asyncio.run(opened())
 
 
-def test_the_start_message_of_a_run_went_through_the_queue(quire, filled):
+def test_a_run_needs_no_start_message(quire, filled):
+    """Its batch flows while the folder is still read: there is nobody to be told of its end."""
     assert quire.run(str(filled)).returncode == 0
-    (line,) = answer(quire("queue", "list", "--json"))["queues"]
-    assert (line["queue"], line["waiting"], line["in_flight"], line["dead"]) == (QUEUE, 0, 0, 0)
-    metrics = quire("queue", "list", "--prometheus").stdout
-    assert f'quire_queue_messages_total{{queue="{QUEUE}",happening="acknowledged"}} 1' in metrics.splitlines()
+    assert answer(quire("queue", "list", "--json"))["queues"] == []
 
 
 def test_poison_becomes_a_dead_letter_that_people_can_work_with(quire, filled):
     assert quire.run(str(filled)).returncode == 0
 
-    async def poison(office, _pipeline):
-        message = Message(id="poison", body=b"\x1b[2J not a start message")
-        await office.queues.send(QUEUE, [message], now=office.clock.now())
-
-    within(quire, poison)
+    within(quire, send_poison)
     waiting = answer(quire("queue", "peek", QUEUE, "--json"))["messages"]
     assert [one["id"] for one in waiting] == ["poison"]
     assert quire("scheduler", "--until-idle").returncode == 0
@@ -107,10 +107,11 @@ def test_the_policy_of_a_queue_comes_from_the_settings(quire):
 
 
 @pytest.mark.service
-def test_a_run_goes_through_redis_and_nobody_sees_the_password(quire, filled, redis_server):
+def test_messages_go_through_redis_and_nobody_sees_the_password(quire, filled, redis_server):
     redis = {"QUIRE_QUEUE_STORE": "redis", "QUIRE_REDIS_URL": redis_server, "QUIRE_REDIS_PREFIX": "run"}
     ran = quire.run(str(filled), **redis)
     assert ran.returncode == 0, ran.stderr
+    within(quire, send_poison, **redis)
     listed = answer(quire("queue", "list", "--json", **redis))
     assert [one["queue"] for one in listed["queues"]] == [QUEUE]
     assert answer(quire("queue", "list", "--json"))["queues"] == []  # not in the ledger's database

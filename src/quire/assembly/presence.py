@@ -29,14 +29,16 @@ class HomeMember:
 
     def is_gone(self, member: Member) -> bool:
         """Whether the process of this member has ended: its lock is free. Certain on this machine."""
-        with _try_lock(self._members / (member.name + LOCK_ENDING)) as free:
-            return free
+        lock = self._members / (member.name + LOCK_ENDING)
+        with _try_lock(lock) as held:
+            return held or not lock.exists()  # a running process has a file
 
     def sweep(self) -> None:
         """Remove lock files and scratch folders of processes that have ended."""
         for lock in self._members.glob("*" + LOCK_ENDING):
-            with _try_lock(lock) as free:
-                if free:  # and held by this process during the removal
+            with _try_lock(lock) as held:
+                # During the removal. One that has vanished meanwhile may be about to come again.
+                if held:
                     shutil.rmtree(self.scratch.parent / lock.stem, ignore_errors=True)
                     lock.unlink(missing_ok=True)
         for folder in self.scratch.parent.iterdir():
@@ -113,12 +115,9 @@ def _lock(path: Path, busy: str | None) -> int:
 
 @contextmanager
 def _try_lock(path: Path) -> Iterator[bool]:
-    """Whether the lock is free; if so, it is held inside the block."""
+    """Whether the lock is there and was free; if so, it is held inside the block."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        yield True  # a running process has a file
-        return
     except OSError:
         yield False  # unknown: better to wait for an ended process than to remove a running one's files
         return

@@ -58,6 +58,8 @@ class Dispatcher:
         self._pipelines = to_pipelines(pipelines)
         self._computes = sorted(list_computes(self._pipelines)) or [""]
         self._coroutine_calls = list(list_coroutine_calls(self._pipelines))
+        # Asking for their batches costs, and there are none of a pipeline that flows.
+        self._has_phased = any(not isinstance(one, Plan) for one in self._pipelines.every())
         self._settler = FlowSettler(flow)
         self._flow_claims = FlowClaims(flow, tasks, self._pipelines, clock, policy, shares, issue_token)
         self._deadlines = Deadlines(flow, self._settler, clock, ids, policy)
@@ -225,7 +227,7 @@ class Dispatcher:
         ):
             return 0
         claimed, is_limited = await self._claim_flowing(member, rooms, only)
-        if any(rooms.values()):
+        if self._has_phased and any(rooms.values()):
             for batch, phase, wanted in await self._offers(rooms, only):
                 claimed += await self._claim(batch, phase, member, wanted)
         self._may_have_tasks = is_limited or claimed >= max(rooms.values())

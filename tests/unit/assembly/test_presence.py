@@ -92,6 +92,22 @@ def test_a_lock_whose_file_was_replaced_is_not_mistaken_for_held(tmp_path):
             assert path.exists()
 
 
+def test_one_that_comes_while_others_sweep_keeps_its_folder(tmp_path, monkeypatch):
+    with join_home(tmp_path, "me") as mine:
+        lock = tmp_path / "crew" / "new.lock"
+
+        def listed(_folder, _pattern):
+            yield lock  # seen for a moment, before it was locked, and swept away by somebody else
+            lock.touch()  # it has come again
+
+        (tmp_path / "scratch" / "new").mkdir()
+        with monkeypatch.context() as patched:
+            patched.setattr(type(tmp_path), "glob", listed)
+            mine.sweep()
+        assert lock.exists()
+        assert (tmp_path / "scratch" / "new").exists()
+
+
 def test_who_lives_keeps_lock_and_scratch_while_others_come_and_go(tmp_path):
     crowd = [start(COMING_AND_GOING, tmp_path, name) for name in "abcd"]
     assert [one.communicate(timeout=100)[0] for one in crowd] == ["0\n"] * 4
