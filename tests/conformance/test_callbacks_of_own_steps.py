@@ -223,3 +223,9 @@ async def test_a_result_whose_callback_was_lost_is_settled(bench):
     await bench.blobs.put(bench.place(".result.json"), json.dumps(said).encode())
     assert await bench.tasks.settle_stored_result(order)
     assert (await bench.task(PATH)).state is TaskState.DONE
+
+
+async def test_what_the_author_should_know_is_in_the_log(bench, caplog):
+    said = {"step": {"value": {"data": 1}}, "warning": "the code differs"}
+    assert await bench.call(PATH, prefix="count", quire=said) == OK
+    assert "the code differs" in caplog.text

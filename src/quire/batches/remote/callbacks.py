@@ -5,6 +5,7 @@ verified in the store. A repeated or late callback is answered as such and chang
 HTTP, and how the worker was started.
 """
 
+import logging
 import re
 from asyncio import Semaphore, gather
 from collections.abc import Mapping
@@ -42,6 +43,7 @@ from quire.model.work import Outcome, Report, StepResult, add_price
 
 MAX_ERROR_CHARACTERS = 2000
 WORKER = "callback"
+_log = logging.getLogger("quire.compute")
 _DEFAULT_POLICY = RetryPolicy()
 _NO_PRICES: Mapping[str, float] = {}
 _CLASS = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -129,8 +131,12 @@ def _add_step_report(report: Report, extension: CallbackExtension | None) -> Rep
     """The report with what a step that people have written has spent, and what they should know."""
     if extension is None:
         return report
+    if extension.warning:
+        warning = extension.warning[:MAX_ERROR_CHARACTERS]
+        _log.warning("step_warning attempt=%s: %s", report.attempt_key, warning)
+        report = structs.replace(report, warning=warning)
     spent = NO_COST if extension.cost is None else extension.cost.to_cost()
-    return structs.replace(report, cost=report.cost + spent, warning=extension.warning[:MAX_ERROR_CHARACTERS])
+    return structs.replace(report, cost=report.cost + spent)
 
 
 def _add_machine_price(report: Report, price: float) -> Report:
