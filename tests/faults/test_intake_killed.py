@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,9 @@ class Trial:
         return os.times().elapsed - began
 
     def kill_after(self, seconds: float) -> bool:
-        """False when the run was faster. What is laid out by then are whole files."""
+        """False when the run was faster: it has ended, or has delivered and was about to end. What is laid
+        out by then are whole files.
+        """
         process = subprocess.Popen(
             self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
@@ -44,8 +47,15 @@ class Trial:
             process.communicate(timeout=30)
             for path in self.out.rglob("*.words.json"):
                 json.loads(path.read_bytes())
-            return True
+            return not self._has_delivered()
         return False
+
+    def _has_delivered(self) -> bool:
+        try:
+            with closing(sqlite3.connect(f"file:{self.home}/quire.db?mode=ro", uri=True)) as ledger:
+                return bool(ledger.execute("SELECT 1 FROM batches WHERE delivered_at IS NOT NULL").fetchall())
+        except sqlite3.OperationalError:
+            return False  # it was killed before there was a table, or a file
 
     def results(self):
         tree = {
