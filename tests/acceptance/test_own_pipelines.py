@@ -112,7 +112,7 @@ def wait_for_reader(gate):
 
 def let_pass(gate):
     """Whoever waits there, and whoever comes later: an attempt may be run again."""
-    passage = gate.with_name("passage")
+    passage = Path(gate).with_name("passage")
     passage.touch()
     both = os.open(gate, os.O_RDWR)  # lets in who waits, and does not wait itself
     passage.replace(gate)
