@@ -26,7 +26,8 @@ from quire.ledger.postgres.tasks import _claim
 from quire.model.batch import Stage, TaskState
 from quire.model.errors import Stale
 from quire.model.work import StepResult
-from quire.testing.factories import draft, outbox_message, pipeline
+from quire.testing.factories import draft, outbox_message
+from quire.testing.factories import former_pipeline as pipeline
 
 pytestmark = pytest.mark.service
 FILES = 60

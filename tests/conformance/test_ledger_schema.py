@@ -16,7 +16,9 @@ from quire.ledger.postgres import PostgresLedger
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import FileOutcome, Stage
 from quire.model.errors import Stale
-from quire.testing.factories import draft, phase, pipeline
+from quire.testing.factories import draft
+from quire.testing.factories import former_phase as phase
+from quire.testing.factories import former_pipeline as pipeline
 
 SCHEMA_SQLITE = shown_schema("quire.ledger.sqlite.sql")
 SCHEMA_POSTGRES = shown_schema("quire.ledger.postgres.sql")

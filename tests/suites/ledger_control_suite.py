@@ -9,7 +9,9 @@ from quire.ledger.port import NO_BATCH, SettleResult, TaskSelection
 from quire.model.batch import Batch, Budget, Hold, Stage
 from quire.model.errors import Stale
 from quire.model.work import Outcome
-from quire.testing.factories import draft, phase, pipeline
+from quire.testing.factories import draft
+from quire.testing.factories import former_phase as phase
+from quire.testing.factories import former_pipeline as pipeline
 from tests.suites.ledger_adapter import LedgerAdapter
 from tests.suites.ledger_situations import (
     DIRECTORIES,

@@ -9,7 +9,9 @@ from quire.model.batch import Batch, Stage, TaskState
 from quire.model.files import File
 from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pipeline, Unit
 from quire.model.work import Outcome, StepResult
-from quire.testing.factories import draft, file, outbox_message, phase, pipeline, report
+from quire.testing.factories import draft, file, outbox_message, report
+from quire.testing.factories import former_phase as phase
+from quire.testing.factories import former_pipeline as pipeline
 from tests.suites.ledger_adapter import LedgerAdapter
 
 ME = 1

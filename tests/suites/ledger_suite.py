@@ -12,7 +12,9 @@ from quire.model.batch import FileOutcome, Stage, TaskState
 from quire.model.errors import Missing, Stale
 from quire.model.pipeline import AddedFile, KeptFile, ListChange
 from quire.model.work import StepResult
-from quire.testing.factories import draft, file, outbox_message, phase, pipeline, product
+from quire.testing.factories import draft, file, outbox_message, product
+from quire.testing.factories import former_phase as phase
+from quire.testing.factories import former_pipeline as pipeline
 from tests.suites.ledger_adapter import LedgerAdapter
 from tests.suites.ledger_control_suite import ControlSuite
 from tests.suites.ledger_records_suite import RecordsSuite

@@ -10,7 +10,9 @@ from quire.model.batch import Budget, Hold, Position, Spending, Stage, TaskState
 from quire.model.cost import Cost
 from quire.model.errors import Missing
 from quire.model.work import Outcome, StepResult
-from quire.testing.factories import file, phase, pipeline
+from quire.testing.factories import file
+from quire.testing.factories import former_phase as phase
+from quire.testing.factories import former_pipeline as pipeline
 from tests.suites.ledger_adapter import LedgerAdapter
 from tests.suites.ledger_situations import (
     ME,

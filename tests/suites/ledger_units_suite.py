@@ -5,7 +5,8 @@ from quire.ledger.port import TaskSelection
 from quire.model.batch import FileOutcome, Stage
 from quire.model.pipeline import Unit
 from quire.model.work import EarlierResult, StepResult
-from quire.testing.factories import phase, pipeline
+from quire.testing.factories import former_phase as phase
+from quire.testing.factories import former_pipeline as pipeline
 from tests.suites.ledger_adapter import LedgerAdapter
 from tests.suites.ledger_situations import DIRECTORIES, ME, act, done, entered, filled, folded, walked, worked
 
