@@ -23,7 +23,9 @@ from quire.ledger.port import Upload
 from quire.queues.port import QueueCounter
 from quire.settings import ComputeSettings, RedisSettings, RetrySettings, Secret, Settings
 from quire.system import SystemClock, SystemIds
-from quire.testing.factories import draft, phase, pipeline
+from quire.testing.factories import draft
+from quire.testing.factories import former_phase as phase
+from quire.testing.factories import former_pipeline as pipeline
 
 pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(240)]
 FILES = 60

@@ -25,7 +25,8 @@ from quire.settings import (
     Secret,
     Settings,
 )
-from quire.testing.factories import phase, pipeline
+from quire.testing.factories import former_phase as phase
+from quire.testing.factories import former_pipeline as pipeline
 
 TEST_STEPS = ("quire.testing.steps",)
 

@@ -11,7 +11,9 @@ from quire.model.batch import Batch, Stage, TaskState
 from quire.model.cost import NO_COST, Cost
 from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pipeline, from_product
 from quire.model.work import Outcome, Report, StepResult
-from quire.testing.factories import draft, file, phase, pipeline, product
+from quire.testing.factories import draft, file, product
+from quire.testing.factories import former_phase as phase
+from quire.testing.factories import former_pipeline as pipeline
 
 MANY = 10_000
 

@@ -7,7 +7,10 @@ from quire.model.batch import Batch, Position, Stage, TaskState
 from quire.model.files import File, Product
 from quire.model.ids import BatchId
 from quire.model.pipeline import KeptFile, ListChange, Phase, Pipeline
+from quire.model.plan import Plan, PlanPhase, PlanStep
 from quire.model.work import Outcome, Report, StepResult
+
+_PHASE_FIELDS = ("steps", "unit", "task_prefix", "pace")
 
 
 def file(path: str = "a/b.tif", **changes: Any) -> File:
@@ -71,7 +74,19 @@ def batch(
     return Batch(**(known | changes))
 
 
-def phase(name: str = "ONE", **changes: Any) -> Phase:
+def phase(name: str = "ONE", **changes: Any) -> PlanPhase:
+    """A phase of one step, which takes every document. `changes` are fields of the phase or of its step."""
+    known: dict[str, Any] = {"name": name.lower(), "step": "noop", "version": 1}
+    own = {field: changes.pop(field) for field in _PHASE_FIELDS if field in changes}
+    return PlanPhase(**({"name": name, "task_prefix": "t", "steps": (PlanStep(**(known | changes)),)} | own))
+
+
+def pipeline(*phases: PlanPhase, **changes: Any) -> Plan:
+    known: dict[str, Any] = {"name": "plain", "version": 1, "queue": "plain", "phases": phases or (phase(),)}
+    return Plan(**(known | changes))
+
+
+def former_phase(name: str = "ONE", **changes: Any) -> Phase:
     known: dict[str, Any] = {
         "name": name,
         "task_prefix": "t",
@@ -83,8 +98,8 @@ def phase(name: str = "ONE", **changes: Any) -> Phase:
     return Phase(**(known | changes))
 
 
-def pipeline(*phases: Phase) -> Pipeline:
-    return Pipeline(name="plain", version=1, queue="plain", phases=phases or (phase(),))
+def former_pipeline(*phases: Phase) -> Pipeline:
+    return Pipeline(name="plain", version=1, queue="plain", phases=phases or (former_phase(),))
 
 
 def draft(batch_id: str = "01B", **changes: Any) -> BatchDraft:

@@ -10,7 +10,9 @@ from quire.ledger.port import BatchFilter
 from quire.model.batch import TaskState
 from quire.model.work import Outcome
 from quire.settings import Settings
-from quire.testing.factories import phase, pipeline, report
+from quire.testing.factories import former_phase as phase
+from quire.testing.factories import former_pipeline as pipeline
+from quire.testing.factories import report
 
 KNOWN = pipeline(phase(cached=False, max_attempts=1))
 

@@ -2,7 +2,8 @@
 
 from quire.engine.cache import cache_key_of, cache_key_prefix
 from quire.model.work import EarlierResult, Order, StepResult
-from quire.testing.factories import file, phase
+from quire.testing.factories import file
+from quire.testing.factories import former_phase as phase
 
 
 def of(one_file=None, *, earlier=(), **changes):

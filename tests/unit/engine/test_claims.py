@@ -3,7 +3,8 @@
 from quire.engine.claims import RunningClaim, RunningClaims, cache_key
 from quire.ledger.port import Claim
 from quire.model.work import Order, Outcome
-from quire.testing.factories import file, phase, report
+from quire.testing.factories import file, report
+from quire.testing.factories import former_phase as phase
 
 PHASE = phase()
 

@@ -13,7 +13,9 @@ from quire.model.manifest import check, files
 from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pipeline, from_product
 from quire.model.work import Outcome, StepResult
 from quire.testing.factories import batch as some_batch
-from quire.testing.factories import phase, pipeline, product
+from quire.testing.factories import former_phase as phase
+from quire.testing.factories import former_pipeline as pipeline
+from quire.testing.factories import product
 
 ID = "0" * 26
 NEXT = "arke-batch-jobs"

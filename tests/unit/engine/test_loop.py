@@ -14,7 +14,9 @@ from quire.model.batch import Budget, FileOutcome, Hold, Stage, TaskState
 from quire.model.errors import Misconfigured, Retry, Unavailable
 from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pace, Pipeline, Unit, from_product
 from quire.model.work import Outcome, StepResult
-from quire.testing.factories import phase, pipeline, product
+from quire.testing.factories import former_phase as phase
+from quire.testing.factories import former_pipeline as pipeline
+from quire.testing.factories import product
 
 NAMES = [f"d{number % 2}/f{number}" for number in range(5)]
 ID = "0" * 26

@@ -6,7 +6,9 @@ from quire.engine import moves
 from quire.ledger.port import InputOutcome, NewTask, UnitContent
 from quire.model.batch import FileOutcome, Position, Stage, TaskState
 from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pace, Unit
-from quire.testing.factories import batch, file, listed_file, phase, pipeline, product, settled_task
+from quire.testing.factories import batch, file, listed_file, product, settled_task
+from quire.testing.factories import former_phase as phase
+from quire.testing.factories import former_pipeline as pipeline
 
 TWO = pipeline(phase("ONE"), phase("TWO"))
 

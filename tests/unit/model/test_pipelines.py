@@ -16,7 +16,8 @@ from quire.model.pipelines import (
 )
 from quire.model.plan import Accepts, Plan, PlanPhase, PlanStep, PlanUnit, encode_plan
 from quire.model.step import NO_OUTPUT, Step, find_step
-from quire.testing.factories import phase, pipeline
+from quire.testing.factories import former_phase as phase
+from quire.testing.factories import former_pipeline as pipeline
 
 
 def plan(name="book", version=1, **changes):
