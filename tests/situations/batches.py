@@ -39,10 +39,9 @@ async def opened(
     **changes: Any,
 ) -> Batch:
     """A batch with its files noted and its message on the way; `refused` are paths and their error class."""
-    known = {"pipeline": through.name, "plan": encode_plan(through), "plan_digest": digest_of(through)}
-    batch = await office.uploads.open_batch(
-        draft(batch_id, **(known | {"now": office.clock.now()} | changes))
-    )
+    stored = {"plan": encode_plan(through), "plan_digest": digest_of(through)}
+    known = {"pipeline": through.name, "now": office.clock.now()} | stored
+    batch = await office.uploads.open_batch(draft(batch_id, **(known | changes)))
     uploads = [
         Upload(path=name, state="taken", size=10, key=f"cas/{name}", content_type="image/tiff")
         for name in names
