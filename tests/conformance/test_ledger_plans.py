@@ -286,7 +286,7 @@ class Calls:
             (Effects(phase=3, root_no=no, parent_no=no, tries=2), [(1, "name_twice", "why")])
             for no in numbers
         ]
-        await ledger.apply_joins(FLOWING, effects, now=NOW)
+        await ledger.apply_joins(await ledger.get_batch("flowing"), effects, now=NOW)
         assert await ledger.list_complete_joins(FLOWING, 500) == []
 
     async def listed(self, ledger, size):

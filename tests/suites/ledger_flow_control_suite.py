@@ -107,7 +107,7 @@ class FlowControlSuite:
         told = [done(zero, parts(zero)), failed(one, parts(one)), failed(two, parts(two))]
         await ledger.settle_flow(batch.no, told, now=11.0)
         effects = ends(zero, new_files=(made("d/asset", listed=False),), tries=3, failure=fails(one))
-        await ledger.apply_joins(batch.no, [(effects, [])], now=12.0)
+        await ledger.apply_joins(batch, [(effects, [])], now=12.0)
         batch = await retried(ledger, await finished(ledger, batch))
         assert batch.flow is not None
         assert batch.flow.open_tasks == 3  # two tasks and the join
@@ -120,9 +120,30 @@ class FlowControlSuite:
             (1, "done"),
             (2, "done"),
         ]
-        await ledger.apply_joins(batch.no, [(ends(zero, tries=2), [])], now=62.0)
+        await ledger.apply_joins(batch, [(ends(zero, tries=2), [])], now=62.0)
         batch = await finished(ledger, batch)
         assert (await outcomes(ledger, batch))["d/f1.tif"][0] == "done"
+        await check_counters(select, batch)
+
+    async def test_what_was_planned_for_a_join_is_not_applied_in_the_next_round(
+        self, ledger: LedgerAdapter, select: Select
+    ) -> None:
+        """A scheduler that was held up applies what it made of the former results of the same branches."""
+        batch = await admitted(ledger, 1, branches=(0, 1))
+        zero, one = await claimed(ledger, batch)
+        await ledger.settle_flow(batch.no, [done(zero, parts(zero)), failed(one, parts(one))], now=11.0)
+        planned = [(ends(zero, tries=2, failure=fails(one)), [(0, "name_twice", "why")])]
+        await ledger.apply_joins(batch, [(ends(zero, tries=2, failure=fails(one)), [])], now=12.0)
+        later = await retried(ledger, await finished(ledger, batch))
+        (again,) = await claimed(ledger, later, now=60.0)
+        await ledger.settle_flow(batch.no, [done(again, parts(again))], now=61.0)
+        with pytest.raises(Stale):
+            await ledger.apply_joins(batch, planned, now=62.0)
+        assert len(await ledger.list_complete_joins(batch.no, 9)) == 1
+        assert await states_of(select, batch) == {(1, 1, 0): "done", (1, 1, 1): "done"}
+        await check_counters(select, batch)
+        await ledger.apply_joins(later, [(ends(zero, tries=2), [])], now=63.0)
+        assert (await outcomes(ledger, await finished(ledger, batch)))["d/f1.tif"][0] == "done"
         await check_counters(select, batch)
 
     async def test_folders_above_are_made_anew(self, ledger: LedgerAdapter, select: Select) -> None:

@@ -77,7 +77,7 @@ class FlowJoinSuite:
             walking=2,
         )
         for _ in range(2):
-            await ledger.apply_joins(batch.no, [(effects, []), (effects, [])], now=12.0)
+            await ledger.apply_joins(batch, [(effects, []), (effects, [])], now=12.0)
         assert await ledger.list_complete_joins(batch.no, 9) == []
         later = await claimed(ledger, batch, 2)
         assert [(claim.order.file.path, branch_of(claim)) for claim in later] == [
@@ -97,7 +97,7 @@ class FlowJoinSuite:
         assert batch.position.stage is Stage.FLOWING
         (taken,) = await ledger.take_batches(5, limit=9, now=12.0)
         assert taken.no == batch.no
-        await ledger.apply_joins(batch.no, [(ends(claims[0], tries=2), [])], now=12.0)
+        await ledger.apply_joins(batch, [(ends(claims[0], tries=2), [])], now=12.0)
         assert (await ledger.get_batch(batch.id)).position.stage is Stage.ENDING
         assert await outcomes(ledger, batch) == {"d/f1.tif": ("done", 2)}
         await check_counters(select, batch)
@@ -109,7 +109,7 @@ class FlowJoinSuite:
         zero, one = await claimed(ledger, batch)
         await ledger.settle_flow(batch.no, [done(zero, parts(zero)), done(one, parts(one))], now=11.0)
         effects = ends(zero, tries=2, failure=fails(zero, error_class="name_twice"))
-        await ledger.apply_joins(batch.no, [(effects, [(1, "name_twice", "the same name\0")])], now=12.0)
+        await ledger.apply_joins(batch, [(effects, [(1, "name_twice", "the same name\0")])], now=12.0)
         assert await states_of(select, batch) == {(1, 1, 0): "done", (1, 1, 1): "failed"}
         (counts, *_) = await ledger.count_tasks(batch.no)
         assert (counts.done, counts.failed) == (1, 1)
@@ -122,10 +122,10 @@ class FlowJoinSuite:
         await ledger.settle_flow(batch.no, [done(claim, parts(claim)) for claim in claims], now=11.0)
         await ledger.cancel(batch.no, act())
         effects = follows(claims[0])
-        await ledger.apply_joins(batch.no, [(effects, [])], now=12.0)
+        await ledger.apply_joins(batch, [(effects, [])], now=12.0)
         await ledger.reopen(batch.no, act(), status="ONE")
         assert len(await ledger.list_complete_joins(batch.no, 9)) == 1
-        await ledger.apply_joins(batch.no, [(effects, [])], now=13.0)
+        await ledger.apply_joins(batch, [(effects, [])], now=13.0)
         assert len(await claimed(ledger, batch, 2)) == 1
         await check_counters(select, batch)
 
@@ -152,6 +152,6 @@ class FlowJoinSuite:
         planned: list[tuple[Effects, list[tuple[int, str, str]]]] = [
             (Effects(phase=1, root_no=no, parent_no=no, tries=2), []) for no in range(1, 6)
         ]
-        await ledger.apply_joins(batch.no, planned, now=12.0)
+        await ledger.apply_joins(batch, planned, now=12.0)
         assert (await ledger.get_batch(batch.id)).position.stage is Stage.ENDING
         await check_counters(select, batch)

@@ -16,12 +16,13 @@ from msgspec import Struct, field
 
 from quire.batches.context import BatchContext
 from quire.blobs import keys
-from quire.blobs.port import Blobs, Condition
+from quire.blobs.port import Blobs, Condition, IfAbsent, IfVersion
 from quire.ledger.intake import IntakeStore
 from quire.ledger.port import BatchDraft, OutboxMessage, Upload, UploadStore
 from quire.ledger.submissions import TAKEN
 from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock, timestamp
+from quire.model.errors import Missing, Stale
 from quire.model.files import File
 from quire.model.former import is_former_of
 from quire.model.ids import BatchId
@@ -31,8 +32,9 @@ from quire.model.plan import Plan, digest_of, digest_with_options, encode_plan
 
 PAGE = 2000
 ROOT_PARENT = "0" * 26
-# A larger manifest is written without a condition: some stores hold conditional writes in memory.
+# Some stores hold conditional writes in memory: of a larger manifest the condition is checked before its end.
 CONDITIONAL_BYTES = 48 << 20
+PIECE_BYTES = 1 << 20
 
 Pages = AsyncIterator[Sequence[Upload]]  # the recorded uploads of a batch, in the order of its manifest
 
@@ -238,14 +240,34 @@ async def write_manifest(
             async for piece in pieces:
                 await asyncio.to_thread(file.write, piece)
             size = file.tell()
-        await blobs.put(
-            key,
-            path,
-            content_type="application/json",
-            condition=condition if size <= CONDITIONAL_BYTES else None,
-        )
+        if size <= CONDITIONAL_BYTES:
+            await blobs.put(key, path, content_type="application/json", condition=condition)
+        else:
+            large = _stream_if(blobs, key, path, size, condition)
+            await blobs.put(key, large, content_type="application/json")
     finally:
         await asyncio.to_thread(folder.cleanup)
+
+
+async def _stream_if(
+    blobs: Blobs, key: str, path: Path, size: int, condition: Condition
+) -> AsyncIterator[bytes]:
+    """The pieces of a file that is stored under `key`. Raises Stale before the last piece, so that nothing is
+    stored, when the condition does not hold any more; a write that ends after this check is not noticed.
+    """
+    with path.open("rb") as file:
+        while piece := await asyncio.to_thread(file.read, PIECE_BYTES):
+            if file.tell() == size and await read_condition(blobs, key) != condition:
+                raise Stale(f"{key} has been written by another process")
+            yield piece
+
+
+async def read_condition(blobs: Blobs, key: str) -> Condition:
+    """A condition that is met until the next write under the key."""
+    try:
+        return IfVersion((await blobs.head(key)).version)
+    except Missing:
+        return IfAbsent()
 
 
 def build_file(upload: Upload) -> File:

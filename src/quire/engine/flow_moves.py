@@ -139,7 +139,7 @@ class FlowMoves:
         for one in settled:
             effects, doubts = plan_effects(plan, one, listed)
             planned.append((effects, [(doubt.branch, doubt.error_class, doubt.error) for doubt in doubts]))
-        await self._flow.apply_joins(batch.no, planned, now=self._clock.now())
+        await self._flow.apply_joins(batch, planned, now=self._clock.now())
         return True
 
     async def _gather(self, batch: Batch, plan: Plan, flow: FlowState) -> Batch:

@@ -11,14 +11,14 @@ from contextlib import suppress
 import msgspec
 from msgspec import Struct, structs
 
-from quire.batches.submission import PAGE, close_batch
-from quire.blobs.port import Condition, IfAbsent, IfVersion
+from quire.batches.submission import PAGE, close_batch, read_condition
+from quire.blobs.port import Condition
 from quire.ingest.context import IngestContext, bad_request, get_protocol_status, manifest_key
 from quire.ingest.new_batch import describe_sender
 from quire.ledger.port import Upload
 from quire.ledger.submissions import Submission
 from quire.model.batch import Stage
-from quire.model.errors import Missing, Reject, Retry, Stale
+from quire.model.errors import Reject, Retry, Stale
 from quire.model.files import folder_of
 
 TRIES = 5
@@ -63,8 +63,10 @@ async def finalize(context: IngestContext, batch_id: str, *, skip_incomplete: bo
         if submission.batch.position.stage is not Stage.OPEN:
             return await _repeat_answer(context, submission)
         # Before the uploads are listed: any manifest written after this moment makes our write fail.
-        condition = await get_condition(context, manifest_key(batch_id))
+        condition = await read_condition(context.blobs, manifest_key(batch_id))
         submission = await context.get_submission(batch_id)
+        if submission.batch.position.stage is not Stage.OPEN:
+            continue  # another request has closed it: the condition would let us replace its manifest
         if submission.files_taken < submission.files_announced:
             with suppress(Stale):  # another request has closed the batch
                 await _handle_incomplete(context, submission, skip=skip_incomplete)
@@ -77,14 +79,6 @@ async def finalize(context: IngestContext, batch_id: str, *, skip_incomplete: bo
             continue  # a file arrived in the meantime, or another request has closed the batch
         return ClosedBatch(submission=closed, files=closed.files_taken, size=closed.bytes_taken)
     raise Retry("the batch's files keep changing; finalize when all uploads have ended", delay_seconds=1)
-
-
-async def get_condition(context: IngestContext, key: str) -> Condition:
-    """A condition that is met until the next write under the key."""
-    try:
-        return IfVersion((await context.blobs.head(key)).version)
-    except Missing:
-        return IfAbsent()
 
 
 async def _handle_incomplete(context: IngestContext, submission: Submission, *, skip: bool) -> None:

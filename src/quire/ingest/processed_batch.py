@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from quire.batches.submission import CONDITIONAL_BYTES, PAGE, stream_manifest, write_manifest
+from quire.batches.submission import CONDITIONAL_BYTES, PAGE, read_condition, stream_manifest, write_manifest
 from quire.blobs.port import Condition, IfAbsent
 from quire.engine.handover import hand_over
 from quire.ingest.context import (
@@ -25,7 +25,7 @@ from quire.ingest.context import (
     original_manifest_key,
     staging_prefix,
 )
-from quire.ingest.finalization import TRIES, get_condition
+from quire.ingest.finalization import TRIES
 from quire.ingest.rules import content_type, read_logical_path
 from quire.ledger.port import OutboxMessage, Upload
 from quire.ledger.submissions import TAKEN, Submission
@@ -54,7 +54,7 @@ async def accept_processed(context: IngestContext, batch_id: str, body: Any) -> 
         written = False
         for _ in range(TRIES):
             # Before the state is read: any manifest written after this moment makes our write fail.
-            condition = await get_condition(context, manifest_key(batch_id))
+            condition = await read_condition(context.blobs, manifest_key(batch_id))
             submission = await context.get_submission(batch_id)
             if (status := get_protocol_status(submission)) in PROCESSED:
                 if written:

@@ -120,10 +120,11 @@ class FlowStore(AdoptionStore, Protocol):
         ...
 
     async def apply_joins(
-        self, batch_no: int, joins: Sequence[tuple[Effects, Sequence[tuple[int, str, str]]]], *, now: float
+        self, batch: Batch, joins: Sequence[tuple[Effects, Sequence[tuple[int, str, str]]]], *, now: float
     ) -> None:
         """Apply the effects of joins, each once; with them (branch, error class, reason) of results that do
-        not fit together with the others: those branches have failed.
+        not fit together with the others: those branches have failed. `batch` was read before the joins were
+        listed. Raises Stale when a new round has begun since: its branches may have other results.
         """
         ...
 

@@ -6,7 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from quire.assembly.components import open_components
+from quire.batches import submission
 from quire.batches.submission import build_file
+from quire.engine.handover import hand_over
 from quire.ingest.context import IngestLimits, build_ingest_context
 from quire.ingest.finalization import finalize
 from quire.ingest.new_batch import Submitter, open_batch
@@ -116,6 +118,38 @@ async def test_who_closes_second_changes_nothing(front):
     assert (closed.files, closed.size) == (1, 3)
     assert len(await unsent(front)) == 1
     assert (await manifest(front, batch))["total_files"] == 1
+
+
+async def test_who_closes_second_leaves_the_manifest_that_was_handed_over(front):
+    """The slower one has seen the batch open, and looks at the manifest when the batch is long done."""
+    batch = await uploaded(front)
+
+    async def faster():
+        closed = await finalize(front, batch.id)
+        at = closed.submission.batch
+        await hand_over(front.batches, front.files, front.blobs, at, phases=1, alive=report_alive)
+
+    closed = await finalize(slower(front, "blobs", "head", faster), batch.id)
+    assert (closed.files, closed.size) == (1, 3)
+    assert (await manifest(front, batch))["total_files"] == 0
+    assert (await manifest(front, batch, "_manifest.original.json"))["total_files"] == 1
+
+
+async def test_a_manifest_too_large_for_a_condition_does_not_replace_that_of_a_faster_one(front, monkeypatch):
+    monkeypatch.setattr(submission, "CONDITIONAL_BYTES", 0)
+    batch = await uploaded(front)
+
+    async def faster():
+        await arrive(front, batch, "/b.txt")
+        await finalize(front, batch.id)
+
+    closed = await finalize(slower(front, "blobs", "put", faster), batch.id)
+    assert (closed.files, closed.size) == (2, 6)
+    assert (await manifest(front, batch))["total_files"] == 2
+
+
+async def report_alive():
+    """Nothing waits for a sign of life here."""
 
 
 async def announce(front, batch, path):

@@ -162,13 +162,15 @@ class PostgresFlowStore:
             branches.setdefault((phase, file_no), []).append(tuple(branch))
         return [read_join(row, branches.get((row[0], row[1]), [])) for row in joins]
 
-    async def apply_joins(
-        self, batch_no: int, joins: Sequence[tuple[Effects, Doubts]], *, now: float
-    ) -> None:
+    async def apply_joins(self, batch: Batch, joins: Sequence[tuple[Effects, Doubts]], *, now: float) -> None:
+        batch_no = batch.no
+
         async def work(connection: Connection) -> None:
             held = await hold_flow(connection, batch_no)
             if not joins or held is None or not held.flows:
                 return  # it waits for the batch to be opened again
+            if held.round != batch.position.round:
+                raise Stale(f"batch {batch.id} has moved on")
             values = {
                 "phases": [effects.phase for effects, _ in joins],
                 "files": [effects.parent_no for effects, _ in joins],

@@ -41,6 +41,7 @@ class HeldFlow:
         self.budgeted = row.budgeted
         self.takes_files = row.stage == Stage.FLOWING and row.sources > 0 and not row.has_manifest
         self.flows = row.stage == Stage.FLOWING
+        self.round = row.round
         self.cursors = {phase: last for phase, _, _, last, _ in rounds}
         self._names = {phase: name for phase, name, *_ in rounds}
         self._left = {phase: left for phase, _, left, *_ in rounds}

@@ -172,12 +172,16 @@ class SqliteFlowStore:
         return await self._database.read(work)
 
     async def apply_joins(
-        self, batch_no: int, joins: Sequence[tuple[Effects, Sequence[tuple[int, str, str]]]], *, now: float
+        self, batch: Batch, joins: Sequence[tuple[Effects, Sequence[tuple[int, str, str]]]], *, now: float
     ) -> None:
+        batch_no = batch.no
+
         def work(connection: sqlite3.Connection) -> None:
-            stage, last_file, _ = connection.execute(SQL["flow_batch"], (batch_no,)).fetchone()
+            stage, last_file, _, round_no = connection.execute(SQL["flow_batch"], (batch_no,)).fetchone()
             if stage != Stage.FLOWING:
                 return  # it waits for the batch to be opened again
+            if round_no != batch.position.round:
+                raise Stale(f"batch {batch.id} has moved on")
             rows = EffectRows(batch_no, last_file, read_cursors(connection, batch_no))
             settled = 0
             for effects, doubts in joins:

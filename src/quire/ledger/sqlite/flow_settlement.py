@@ -32,7 +32,7 @@ def settle(
     connection: sqlite3.Connection, batch_no: int, settlements: Sequence[Settlement], now: float
 ) -> SettleResult:
     row = connection.execute(SQL["flow_batch"], (batch_no,)).fetchone()
-    stage, last_file, budgeted = row or ("", 0, False)
+    stage, last_file, budgeted, _ = row or ("", 0, False, 0)
     given = len(settlements)
     remember_results(connection, settlements, now)
     if stage == Stage.FLOWING:

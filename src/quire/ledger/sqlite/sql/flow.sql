@@ -11,7 +11,8 @@ WHERE no = ?3 AND stage = 'filling' AND cursor = 0
 INSERT OR IGNORE INTO rounds (batch_no, round, phase, name, first_task, dispatch_at) VALUES (?, 1, ?, ?, 0, ?)
 
 -- name: flow_batch
-SELECT stage, last_file, budget_seconds IS NOT NULL OR budget_tokens IS NOT NULL OR budget_money IS NOT NULL
+SELECT stage, last_file, budget_seconds IS NOT NULL OR budget_tokens IS NOT NULL OR budget_money IS NOT NULL,
+       round
 FROM batches WHERE no = ?
 
 -- name: flow_cursors
