@@ -21,8 +21,7 @@ from quire.model.work import Outcome
 from quire.settings import RaySettings, Settings
 from quire.system import LoopSignal, SystemClock
 from quire.testing.compute_suite import MISBEHAVE, PATIENCE_SECONDS, ComputeBench, ComputeSuite, names, order
-from quire.testing.factories import former_phase as phase
-from quire.testing.factories import former_pipeline as pipeline
+from quire.testing.factories import phase, pipeline
 
 pytestmark = [pytest.mark.slow, pytest.mark.service]
 

@@ -12,8 +12,7 @@ from tests.situations.runs import run_names
 
 from quire.model.batch import FileOutcome
 from quire.model.errors import Misconfigured
-from quire.testing.factories import former_phase as phase
-from quire.testing.factories import former_pipeline as pipeline
+from quire.testing.factories import phase, pipeline
 
 pytestmark = pytest.mark.slow
 
@@ -90,7 +89,7 @@ def workers_of(pid: int) -> list[int]:
 HANGING = """
 import asyncio, sys
 from pathlib import Path
-from quire.testing.factories import former_phase as phase, former_pipeline as pipeline
+from quire.testing.factories import phase, pipeline
 from tests.situations.runs import run_names
 one = pipeline(phase(step="misbehave", cached=False, timeout_seconds=600))
 asyncio.run(run_names(Path(sys.argv[1]), one, ["hang1", "hang2"]))
