@@ -5,7 +5,7 @@ Folders and whole batches are no documents here: the list of their members is fi
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -27,16 +27,19 @@ class Document(Struct, frozen=True, gc=False):
     lineage: str
 
 
+Documents = dict[int, Document]  # by number
+
+
 class KnownDocuments:
-    """The latest claimed ones, and admitted ones while there is room: those are claimed in the order of their
-    admission. Read by any thread, changed by one.
+    """Those that were admitted, while there is room: they are claimed in the order of their admission. And
+    the latest that had to be read. Looked up by any thread, changed by one.
     """
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._documents: OrderedDict[tuple[int, int], Document] = OrderedDict()
 
-    def find(self, batch_no: int, file_nos: Iterable[int]) -> dict[int, Document]:
+    def find(self, batch_no: int, file_nos: Iterable[int]) -> Documents:
         """Those that are known, by number."""
         known = self._documents
         found = {}
@@ -54,12 +57,11 @@ class KnownDocuments:
             if one.file is not None and one.first is not None:
                 self._documents[batch_no, one.no] = Document(one.file, one.no, "")
 
-    def keep(self, batch_no: int, documents: dict[int, Document]) -> None:
-        """Keep documents that were claimed: their next task is likely to follow."""
+    def keep(self, batch_no: int, documents: Documents) -> None:
+        """Keep documents that were read for a claim: their next task is likely to follow."""
         for number, document in documents.items():
             if document.file.content_type != UNIT_TYPE:
                 self._documents[batch_no, number] = document
-                self._documents.move_to_end((batch_no, number))
         while len(self._documents) > self._most:
             self._documents.popitem(last=False)
 
@@ -70,7 +72,7 @@ def read_document(columns: Row) -> Document:
     return Document(read_file(tuple(own)), root_no, lineage)
 
 
-def read_claims(batch_no: int, rows: Iterable[Row], documents: Mapping[int, Document]) -> list[Claim]:
+def read_claims(batch_no: int, rows: Iterable[Row], documents: Documents) -> list[Claim]:
     """From five columns of each attempt, its branch, document, tries before and values given."""
     claims = []
     for task_no, attempt, failures, interruptions, started_at, branch, file_no, tries, given in rows:

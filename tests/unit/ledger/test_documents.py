@@ -32,14 +32,12 @@ def test_the_first_admitted_stay_when_there_is_no_room():
     assert set(known.find(7, [1, 2, 3])) == {1, 2}
 
 
-def test_what_is_claimed_takes_the_place_of_what_was_claimed_longest_ago():
+def test_what_is_read_takes_the_place_of_what_came_first():
     known = KnownDocuments(most=2)
     one, two, three = (Document(file(f"{no}.tif"), no, "") for no in (1, 2, 3))
-    known.keep(7, {1: one})
-    known.keep(7, {2: two})
-    known.keep(7, {1: one})
+    known.keep(7, {1: one, 2: two})
     known.keep(7, {3: three})
-    assert known.find(7, [1, 2, 3]) == {1: one, 3: three}
+    assert known.find(7, [1, 2, 3]) == {2: two, 3: three}
 
 
 def test_a_folder_is_read_each_time():

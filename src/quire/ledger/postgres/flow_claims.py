@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.ledger.documents import Document, KnownDocuments, read_claims, read_document
+from quire.ledger.documents import Documents, KnownDocuments, read_claims, read_document
 from quire.ledger.flow_rows import read_flow_claim
 from quire.ledger.flow_values import FlowOffer, first_number
 from quire.ledger.port import Claim, Known, Only, WorkableBatch
@@ -32,25 +32,26 @@ class PostgresFlowClaimStore:
         values = {"no": batch_no, "phase": phase, "member": member, "limit": limit, "now": now}
         values |= {"first": first_number(phase), "end": first_number(phase + 1)}
 
-        async def work(connection: Connection) -> tuple[list[Row], dict[int, Document]]:
+        async def work(connection: Connection) -> tuple[list[Row], Documents, Documents]:
             rows = await _claim(connection, values, pace_seconds)
-            return rows, await self._find_documents(connection, batch_no, rows)
+            return rows, *(await self._find_documents(connection, batch_no, rows))
 
-        rows, documents = await self._database.write(work)
-        self._documents.keep(batch_no, documents)
-        return read_claims(batch_no, rows, documents)
+        rows, known, read = await self._database.write(work)
+        self._documents.keep(batch_no, read)
+        return read_claims(batch_no, rows, known | read)
 
     async def _find_documents(
         self, connection: Connection, batch_no: int, rows: Sequence[Row]
-    ) -> dict[int, Document]:
-        """Of tasks that were claimed: from memory, the others from their rows."""
+    ) -> tuple[Documents, Documents]:
+        """Of tasks that were claimed: those in memory, and those that had to be read."""
         wanted = {row[6] for row in rows}
-        found = self._documents.find(batch_no, wanted)
-        if len(found) < len(wanted):
-            values = (batch_no, [number for number in wanted if number not in found])
+        known = self._documents.find(batch_no, wanted)
+        read: Documents = {}
+        if len(known) < len(wanted):
+            values = (batch_no, [number for number in wanted if number not in known])
             for number, *columns in await all_rows(connection, "flow_documents", values):
-                found[number] = read_document(tuple(columns))
-        return found
+                read[number] = read_document(tuple(columns))
+        return known, read
 
     async def load_claims(self, batch_no: int, task_nos: Collection[int]) -> dict[int, Claim]:
         values = (batch_no, list(task_nos))

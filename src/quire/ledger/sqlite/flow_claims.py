@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Collection, Sequence
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.documents import Document, KnownDocuments, read_claims, read_document
+from quire.ledger.documents import Documents, KnownDocuments, read_claims, read_document
 from quire.ledger.flow_rows import read_flow_claim
 from quire.ledger.flow_values import FlowOffer, first_number
 from quire.ledger.port import Claim, Known, Only, WorkableBatch
@@ -29,28 +29,29 @@ class SqliteFlowClaimStore:
     async def claim_phase(
         self, batch_no: int, phase: int, *, member: int, limit: int, now: float, pace_seconds: float = 0.0
     ) -> list[Claim]:
-        def work(connection: sqlite3.Connection) -> tuple[list[Row], dict[int, Document]]:
+        def work(connection: sqlite3.Connection) -> tuple[list[Row], Documents, Documents]:
             found = connection.execute(SQL["flow_claimable"], (batch_no, phase, now)).fetchone()
             if found is None or is_removed(connection, member):
-                return [], {}
+                return [], {}, {}
             rows = _claim(connection, batch_no, phase, found, member, limit, now, pace_seconds)
-            return rows, self._find_documents(connection, batch_no, rows)
+            return rows, *self._find_documents(connection, batch_no, rows)
 
-        rows, documents = await self._database.write(work)
-        self._documents.keep(batch_no, documents)
-        return read_claims(batch_no, rows, documents)
+        rows, known, read = await self._database.write(work)
+        self._documents.keep(batch_no, read)
+        return read_claims(batch_no, rows, known | read)
 
     def _find_documents(
         self, connection: sqlite3.Connection, batch_no: int, rows: Sequence[Row]
-    ) -> dict[int, Document]:
-        """Of tasks that were claimed: from memory, the others from their rows."""
+    ) -> tuple[Documents, Documents]:
+        """Of tasks that were claimed: those in memory, and those that had to be read."""
         wanted = {row[6] for row in rows}
-        found = self._documents.find(batch_no, wanted)
-        if len(found) < len(wanted):
-            values = (batch_no, json.dumps([number for number in wanted if number not in found]))
+        known = self._documents.find(batch_no, wanted)
+        read: Documents = {}
+        if len(known) < len(wanted):
+            values = (batch_no, json.dumps([number for number in wanted if number not in known]))
             for number, *columns in connection.execute(SQL["flow_documents"], values):
-                found[number] = read_document(tuple(columns))
-        return found
+                read[number] = read_document(tuple(columns))
+        return known, read
 
     async def load_claims(self, batch_no: int, task_nos: Collection[int]) -> dict[int, Claim]:
         rows = await self._read("flow_task", (batch_no, json.dumps(list(task_nos))))
