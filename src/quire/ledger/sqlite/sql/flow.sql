@@ -32,6 +32,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 -- name: flow_insert_task
 INSERT INTO tasks (batch_no, task_no, phase, file_no, branch, tries, given) VALUES (?, ?, ?, ?, ?, ?, ?)
 
+-- name: flow_insert_tasks
+INSERT INTO tasks (batch_no, task_no, phase, file_no, branch, tries)
+SELECT ?1, ?2 + key, ?3, value, ?5, ?6 FROM json_each(?4)
+
 -- name: flow_insert_join
 INSERT INTO joins (batch_no, phase, file_no, left) VALUES (?, ?, ?, ?)
 ON CONFLICT (batch_no, phase, file_no) DO UPDATE SET left = excluded.left, resolved = 0
