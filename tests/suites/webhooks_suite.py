@@ -11,7 +11,7 @@ from quire.events.port import Webhook, WebhookDelivery, WebhookStore
 from quire.model.batch import Budget
 from quire.model.errors import Missing, Stale
 from quire.testing.factories import draft
-from tests.suites.flow_situations import admitted, claimed, done, finished
+from tests.suites.flow_situations import admitted, claimed, done, walked
 from tests.suites.ledger_adapter import LedgerAdapter
 from tests.suites.ledger_situations import act, finalized
 
@@ -79,10 +79,7 @@ class WebhookSuite:
         self, ledger: LedgerAdapter, webhooks: WebhookStore
     ) -> None:
         await webhooks.add_webhook(hook())
-        batch = await admitted(ledger, 1)
-        (claim,) = await claimed(ledger, batch)
-        await ledger.settle_flow(batch.no, [done(claim)], now=11.0)
-        batch = await finished(ledger, batch)
+        batch = await walked(ledger, await admitted(ledger, 1, phases=["ONE"]), phases=["ONE"])
         happened = await ledger.list_events(batch.no, limit=99)
         found = await due(webhooks)
         assert [(one.event_no, one.happened_at, one.kind) for one in found] == [one[:3] for one in happened]
