@@ -44,6 +44,7 @@ WALKS = {
     "flow_reopen_tasks": "a person reopens: whatever was running",
     "adoption_attempts_of_failed": "a person retries: failed tasks of the former form, along their own index",
     "adoption_failed": "a person retries: failed tasks of the former form, along their own index",
+    "adoption_interrupt": "once in the life of a batch of the former form: whatever runs, along an index",
     "adoption_one_round": "once in the life of a batch that earlier versions have retried",
     "adoption_reset_all_inputs": "once in the life of a batch of the former form, when a person retries it",
     "drop_uploads": "once in a batch's life: it was processed elsewhere",
@@ -399,7 +400,7 @@ def filled(path, size):
     )
     connection.execute("CREATE TEMP TABLE n (i INTEGER PRIMARY KEY)")
     for no, name, stage, files, rank, member in (
-        (PLAIN, "plain", "working", size, None, ME),
+        (PLAIN, "plain", "working", size, None, 7),
         (2, "ranked", "working", size, 1, 7),
         (3, "moving", "transforming", SMALL, None, 7),
         (4, "ended", "done", SMALL, None, 7),
@@ -535,7 +536,7 @@ INSERT INTO tasks (batch_no, task_no, phase, file_no, state, attempt, started_at
 SELECT :no, (2 << 40) + i, 2, i, state, state <> 'ready', iif(state <> 'ready', 1, NULL),
        CASE WHEN state NOT IN ('waiting', 'external') THEN NULL WHEN past <= 160 OR past > 160 + :size / 10
             AND past <= 180 + :size / 10 THEN 5 ELSE 1000 + i END,
-       iif(state = 'running', 7, NULL),
+       iif(state = 'running', 1, NULL),
        CASE state WHEN 'done' THEN 'done' WHEN 'waiting' THEN 'erred' WHEN 'external' THEN 'external' END
 FROM (SELECT i, i - :size / 4 AS past,
              CASE WHEN i <= :size / 4 THEN 'done' WHEN i <= :size / 4 + 100 THEN 'running'
@@ -543,7 +544,7 @@ FROM (SELECT i, i - :size / 4 AS past,
                   WHEN i <= :size / 4 + 180 + :size / 5 THEN 'external' ELSE 'ready' END AS state FROM n);
 INSERT INTO tasks (batch_no, task_no, phase, file_no, branch, state, attempt, started_at, outcome)
 SELECT :no, (3 << 40) + 2 * i - value, 3, i, 1 - value,
-       CASE WHEN i <= :size / 2 + 20 OR value THEN 'done' ELSE 'running' END, 1, 1,
+       CASE WHEN i <= :size / 2 + 20 OR value THEN 'done' ELSE 'blocked' END, 1, 1,
        CASE WHEN i <= :size / 2 + 20 OR value THEN 'done' END
 FROM n, json_each('[1, 0]') WHERE i <= :size / 4 OR i > :size / 2;
 INSERT INTO joins

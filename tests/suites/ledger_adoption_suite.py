@@ -13,11 +13,11 @@ from quire.engine import adoption
 from quire.engine.adoption import Adoption
 from quire.engine.flow import follow
 from quire.ledger.flow_values import Admission, Effects, first_number
-from quire.ledger.port import TaskSelection
-from quire.model.batch import Stage
+from quire.ledger.port import Settlement, TaskSelection
+from quire.model.batch import Stage, TaskState
 from quire.model.errors import Misconfigured, Retry, Stale
 from quire.model.plan import digest_of, encode_plan
-from quire.testing.factories import file
+from quire.testing.factories import file, report
 from quire.testing.memory_blobs import MemoryBlobs
 from quire.testing.time import CountingIds, FakeClock
 from tests.suites.flow_situations import (
@@ -128,6 +128,37 @@ class AdoptionSuite:
         assert await moves.begin(batch, TO_FLOWING) is not None
         with pytest.raises(Stale):
             await moves.begin(batch, TO_FLOWING)
+
+    async def test_a_dead_member_of_an_earlier_version_is_removed_and_its_attempts_are_tried_again(
+        self, ledger: LedgerAdapter, select: Select, execute: Execute
+    ) -> None:
+        me = await ledger.add_member("me", "run", "here", now=1.0)
+        member = await ledger.add_member("old", "run", "here", now=1.0)
+        await execute(f"UPDATE crew SET format = NULL WHERE no = {member.no}")
+        batch = await written(ledger, execute, Stage.WORKING, member=member.no)
+        moves = Adoption(ledger, FakeClock())
+        assert await moves.begin(batch, TO_FLOWING) is None
+        assert await ledger.list_running(member.no) == []  # they are the concern of who adopts the batch
+        await ledger.remove_member(member.no)
+        assert await ledger.list_members() == [me]
+        begun = await moves.begin(batch, TO_FLOWING)
+        assert begun is not None
+        # It was only slow. By its numbers nothing is settled any more, also before documents are adopted.
+        number = FILES + 5
+        late = Settlement(report=report(number, 1, batch_no=batch.no), state=TaskState.DONE)
+        assert (await ledger.settle_flow(batch.no, [late], now=20.0)).strays == 1
+        assert (await ledger.get_task(batch.no, number)).state is TaskState.WAITING
+        while begun.flow is not None and begun.flow.adopts_to is not None:
+            begun = await moves.move(begun, TO_FLOWING)
+        await check_counters(select, begun)
+        assert (await walked_on(ledger, begun)).position.stage is Stage.ENDING
+        _, attempts = await ledger.get_file_history(batch.no, PATHS[5])
+        assert [(one.phase, one.attempt, one.outcome) for one in attempts] == [
+            ("ONE", 1, "done"),
+            ("TWO", 1, "interrupted"),
+            ("TWO", 2, "done"),
+            ("THREE", 1, "done"),
+        ]
 
     async def test_other_phases_are_refused(self, ledger: LedgerAdapter, execute: Execute) -> None:
         batch = await written(ledger, execute, Stage.WORKING)
