@@ -58,7 +58,6 @@ $(PEERS_STAMP): requirements-bench.lock
 	-$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-bench.lock && touch $@
 
 soak: $(STAMP) ## many seeds of the simulations, every order of the bucket's protocol, long campaigns: make soak [SEEDS=20000]
-	$(BIN)/python -m tests.simulation.engine --seeds $(SEEDS)
 	$(BIN)/python -m tests.simulation.flow --seeds $(SEEDS)
 	$(BIN)/python -m tests.simulation.library.simulation --seeds $(SEEDS)
 	$(BIN)/python -m tests.simulation.library.explorer

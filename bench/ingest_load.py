@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from quire.assembly.components import open_components
 from quire.assembly.presigned_uploads import open_presigned_uploads
-from quire.batches.submission import freeze_pipeline
 from quire.ledger.port import BatchDraft, Upload
 from quire.ledger.submissions import NewSubmission
+from quire.model.plan import encode_plan
 from quire.settings import load_here
 
 AT_ONCE = {1024: 16, 50_000_000: 4}
@@ -142,7 +142,7 @@ async def fill(files: int) -> dict[str, float]:
             run_key=None,
             pipeline=pipeline.name,
             pipeline_version=pipeline.version,
-            plan=freeze_pipeline(pipeline),
+            plan=encode_plan(pipeline),
             now=now,
         )
         opened = await office.submissions.open_submission(

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 from PIL import Image
 from tests.servers.postgres import fresh_schema
-from tests.situations.flowing import begin_flow, claim_all, settle_one
+from tests.situations.flowing import begin_flow, claim_all, read_tasks, settle_one
 from tests.suites.ledger_situations import act
 
 from quire.batches.remote.attempts import AttemptAddress, CallbackAnswer
@@ -143,8 +143,7 @@ class CallbackBench:
 
     async def settled(self, path="/box/p1.tif"):
         batch = await self.ledger.get_batch(ID)
-        tasks = await self.ledger.list_settled_tasks(batch, after=0, limit=99)
-        return next(task for task in tasks if task.listed.file.path == path)
+        return (await read_tasks(self.ledger, batch.no))[path]
 
 
 class CallbackSuite:

@@ -3,7 +3,7 @@
 import pytest
 from tests.servers.postgres import fresh_schema
 from tests.unit.engine import test_flow_runs
-from tests.unit.engine.conftest import Small
+from tests.unit.engine.conftest import SmallEngine
 from tests.unit.engine.test_flow_runs import Runs
 
 from quire.database.postgres import PostgresDatabase
@@ -34,7 +34,7 @@ async def small(tmp_path, postgres_server):
     database = PostgresDatabase(fresh_schema(postgres_server))
     await beside.open()
     await database.open()
-    house = Small(beside, tmp_path)
+    house = SmallEngine(beside, tmp_path)
     house.ledger = PostgresLedger(database)
     await house.ledger.prepare()
     await house.queues.prepare()

@@ -3,7 +3,8 @@
 import pytest
 from msgspec import structs
 from tests.servers.postgres import fresh_schema
-from tests.suites.ledger_situations import ME, ONE, act, done, erred, folded, started
+from tests.suites.flow_situations import PLAN, admitted, claimed, done, failed, finished
+from tests.suites.ledger_situations import act
 from tests.suites.ledger_suite import LedgerSuite
 
 from quire.batches.submission import close_batch
@@ -26,9 +27,9 @@ class TablesSuite:
 
     @pytest.mark.parametrize("end", ["cancel", "reset", "abandon", "fail"])
     async def test_a_batch_that_was_ended_has_no_alarm(self, ledger, alarms, end):
-        batch = await started(ledger)
-        one, two, three = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0)
-        await ledger.settle_reports(batch.no, [erred(one, due_at=20.0)], now=11.0)
+        batch = await admitted(ledger)
+        one, two, three = await claimed(ledger, batch)
+        await ledger.settle_flow(batch.no, [failed(one, due_at=20.0)], now=11.0)
         assert await alarms() == [batch.no]
         match end:
             case "cancel":
@@ -41,22 +42,21 @@ class TablesSuite:
                 await ledger.apply_move(moves.fail(batch, "no", now=50.0))
         assert await alarms() == []
         # What comes back later sets none, and is found when the batch goes on.
-        await ledger.settle_reports(batch.no, [erred(two, due_at=30.0)], now=51.0)
-        await ledger.release_claims([three.order])
+        await ledger.settle_flow(batch.no, [failed(two, due_at=30.0)], now=51.0)
+        await ledger.release_flow_claims(batch.no, [(three.order.task_no, 1)])
         assert await alarms() == []
         await ledger.reopen(batch.no, act(), status="ONE")
         assert await alarms() == [batch.no]
-        assert len(await ledger.claim_tasks(batch.no, member=ME, limit=9, now=60.0)) == 3
+        assert len(await claimed(ledger, batch, now=60.0)) == 3
 
     async def test_a_batch_that_is_done_has_no_alarm(self, ledger, alarms):
-        batch = await started(ledger, files=1)
-        (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0)
-        await ledger.settle_reports(
-            batch.no, [erred(claim, due_at=20.0, outcome=Outcome.TIMED_OUT)], now=11.0
-        )
-        await ledger.settle_reports(batch.no, [done(claim)], now=12.0)
+        batch = await admitted(ledger, 1)
+        (claim,) = await claimed(ledger, batch)
+        slow = failed(claim, due_at=20.0, outcome=Outcome.TIMED_OUT)
+        await ledger.settle_flow(batch.no, [slow], now=11.0)
+        await ledger.settle_flow(batch.no, [done(claim)], now=12.0)
         assert await alarms() == [batch.no]
-        assert (await folded(ledger, await ledger.get_batch(batch.id), ONE)).ended
+        assert (await finished(ledger, batch)).ended
         assert await alarms() == []
 
     async def test_who_submits_counts_what_was_refused_at_the_door(self, ledger):
@@ -64,7 +64,7 @@ class TablesSuite:
         states = ["taken", "failed", "skipped", "taken", "skipped", "skipped"]
         uploads = [Upload(path=f"f{number}", state=state) for number, state in enumerate(states)]
         await ledger.record_uploads(batch.no, uploads)
-        batch = await close_batch(batch, ONE, uploads=ledger, blobs=MemoryBlobs(), clock=FakeClock())
+        batch = await close_batch(batch, PLAN, uploads=ledger, blobs=MemoryBlobs(), clock=FakeClock())
         assert (batch.total_files, batch.refused, batch.passed_over) == (2, 1, 3)
 
 
@@ -107,10 +107,10 @@ class TestPostgres(LedgerSuite, TablesSuite):
         return lambda: ledger._database.read(numbers)
 
     async def test_a_reason_may_hold_what_the_server_refuses(self, ledger):
-        batch = await started(ledger, files=1)
-        (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=1, now=10.0)
-        failed = erred(claim, due_at=None)
-        told = structs.replace(failed.report, error="cut\0off")
-        await ledger.settle_reports(batch.no, [structs.replace(failed, report=told)], now=11.0)
-        (task,) = await ledger.list_settled_tasks(batch, after=0, limit=9)
+        batch = await admitted(ledger, 1)
+        (claim,) = await claimed(ledger, batch)
+        told = failed(claim)
+        told = structs.replace(told, report=structs.replace(told.report, error="cut\0off"))
+        await ledger.settle_flow(batch.no, [told], now=11.0)
+        (task,) = await ledger.list_failed_tasks(batch.no, limit=9)
         assert task.error == "cut\ufffdoff"

@@ -13,19 +13,19 @@ import pytest
 from tests.suites.submission_situations import awaited
 
 from quire.database.sqlite import SqliteDatabase, split_statements
+from quire.ledger.adoption_port import AdoptedDocument
 from quire.ledger.flow_values import Admission, Effects, Follower, first_number
-from quire.ledger.port import InputOutcome, Move, Settlement
+from quire.ledger.port import Settlement
 from quire.ledger.sqlite import SqliteLedger
 from quire.ledger.sqlite.rows import SQL
-from quire.model.batch import FileOutcome, Position, Stage, TaskState
+from quire.model.batch import FileOutcome, TaskState
 from quire.model.errors import Reject
-from quire.model.work import Outcome
 from quire.testing.factories import outbox_message, report
 
 SMALL, LARGE = 600, 60_000
 ME, OTHER = 1, 2
 NOW = 10.0
-PLAIN, RANKED, ARRIVING, FLOWING = 1, 2, 6, 1_000_000  # numbers of the batches
+PLAIN, ARRIVING, FLOWING = 1, 6, 1_000_000  # numbers of the batches
 
 BIG_TABLES = {"files", "tasks", "attempts", "uploads", "members"}
 
@@ -44,6 +44,7 @@ WALKS = {
     "flow_reopen_tasks": "a person reopens: whatever was running",
     "adoption_attempts_of_failed": "a person retries: failed tasks of the former form, along their own index",
     "adoption_failed": "a person retries: failed tasks of the former form, along their own index",
+    "adoption_interrupt": "once in the life of a batch of the former form: whatever runs, along an index",
     "adoption_one_round": "once in the life of a batch that earlier versions have retried",
     "adoption_reset_all_inputs": "once in the life of a batch of the former form, when a person retries it",
     "drop_uploads": "once in a batch's life: it was processed elsewhere",
@@ -101,36 +102,6 @@ class TestPlans:
 class Calls:
     """Each is made on a small ledger and on a large one: the same work, among a hundred times as much."""
 
-    async def claim_fresh(self, ledger, _size):
-        assert len(await ledger.claim_tasks(PLAIN, member=OTHER, limit=50, now=1.0)) == 50
-
-    async def claim_of_a_rank(self, ledger, _size):
-        assert len(await ledger.claim_tasks(RANKED, member=OTHER, limit=50, now=1.0)) == 50
-
-    async def claim_what_is_due(self, ledger, _size):
-        claims = await ledger.claim_tasks(PLAIN, member=OTHER, limit=50, now=NOW)
-        assert {claim.order.attempt for claim in claims} == {2}
-
-    async def claim_what_is_due_of_a_rank(self, ledger, _size):
-        claims = await ledger.claim_tasks(RANKED, member=OTHER, limit=50, now=NOW)
-        assert {claim.order.attempt for claim in claims} == {2}
-
-    async def settle(self, ledger, size):
-        assert (await ledger.settle_reports(PLAIN, settlements(size), now=NOW)).applied == 100
-
-    async def settle_late(self, ledger, size):
-        told = [*settlements(size), *settlements(size)[:5]]
-        assert (await ledger.settle_reports(PLAIN, told, now=NOW)).strays == 5
-
-    async def settled_tasks(self, ledger, size):
-        batch = await ledger.get_batch("plain")
-        assert len(await ledger.list_settled_tasks(batch, after=size + size // 8, limit=100)) == 100
-
-    async def taken(self, ledger, size):
-        there = [path_of(size, number) for number in range(size - 50, size)]
-        free = [f"x{number}/f.tif" for number in range(49)]
-        assert len(await ledger.count_paths(PLAIN, [*there, "d1", *free])) == 51
-
     async def inputs(self, ledger, _size):
         assert len(await ledger.list_inputs(PLAIN, after="d5", limit=100)) == 100
 
@@ -144,9 +115,6 @@ class Calls:
     async def failed_inputs_of_a_class(self, ledger, _size):
         found = await ledger.list_inputs(PLAIN, limit=20, outcome=FileOutcome.FAILED, error_class="damaged")
         assert len(found) == 20
-
-    async def workable(self, ledger, _size):
-        assert len(await ledger.list_workable(limit=100, now=1.0)) == 3
 
     async def next_alarm(self, ledger, _size):
         assert await ledger.next_alarm(now=1.0) == 5.0
@@ -181,27 +149,12 @@ class Calls:
         files, attempts = await ledger.get_file_history(PLAIN, path_of(size, size // 4))
         assert (len(files), len(attempts)) == (2, 4)
 
-    async def units(self, ledger, _size):
-        assert len(await ledger.list_units(await ledger.get_batch("plain"), after=0, limit=5)) == 5
-
-    async def unit_numbers(self, ledger, _size):
-        wanted = ["d1", "d3", "d7", "d8/none"]
-        assert len(await ledger.find_units(await ledger.get_batch("plain"), wanted)) == 3
-
     async def unit_members(self, ledger, size):
         assert len(await ledger.list_unit_members(PLAIN, unit_no(size, 3))) == 60
 
     async def earlier(self, ledger, size):
         found = await ledger.load_child_results(PLAIN, [unit_no(size, 3)])
         assert [one.path for one in found[unit_no(size, 3)]] == ["d3/sub"]
-
-    async def move_with_verdicts(self, ledger, size):
-        at = Position(Stage.WORKING, 2)
-        verdicts = [InputOutcome(no, FileOutcome.DONE, 1 + no % 2) for no in range(size - 100, size)]
-        verdicts.append(InputOutcome(1, FileOutcome.DONE, 1, unit_no=unit_no(size, 3)))
-        await ledger.apply_move(
-            Move(batch_no=PLAIN, expect=at, to=at, status="TWO", now=NOW, verdicts=verdicts)
-        )
 
     async def announce(self, ledger, size):
         assert await ledger.announce_upload(ARRIVING, awaited("/d3/new/file.tif"), now=NOW) is None
@@ -321,6 +274,19 @@ class Calls:
     async def values(self, ledger, size):
         assert list(await ledger.list_values(FLOWING, 4, [size // 2 + 1])) == [size // 2 + 1]
 
+    async def take_former(self, ledger, _size):
+        assert len(await ledger.take_former(ME, pipelines=["p"], limit=5, now=NOW)) == 4
+
+    async def adopt(self, ledger, _size):
+        batch = await ledger.get_batch("plain")
+        plan = {"plan": "{}", "digest": "d", "phases": ["ONE", "TWO"], "waits_at": None}
+        batch = await ledger.adopt_batch(batch, **plan, now=NOW)
+        documents = await ledger.list_former(batch, limit=100)
+        assert len(documents) == 100
+        some = [AdoptedDocument(one.listed.root_no, open_task=one.task.no) for one in documents]
+        batch = await ledger.adopt_documents(batch, some, cursor=100, complete=False, now=NOW)
+        assert batch.position.cursor == 100
+
     async def sweepable(self, ledger, _size):
         found = await ledger.list_sweepable(before=1e9, limit=3)
         assert [one.batch.completed_at for one in found] == [1.0, 2.0, 3.0]
@@ -406,20 +372,6 @@ def unit_no(size, directory):
     return 2 * size + 1 + 2 * directory
 
 
-def settlements(size):
-    """For the attempts that are out with us."""
-    first = size + size // 4 + 1
-    told = [report(number, 1, batch_no=PLAIN) for number in range(first, first + 90)]
-    failed = [
-        report(number, 1, Outcome.ERRED, batch_no=PLAIN, error_class="busy", error="busy")
-        for number in range(first + 90, first + 100)
-    ]
-    return [
-        *(Settlement(report=one, state=TaskState.DONE) for one in told),
-        *(Settlement(report=one, state=TaskState.WAITING, due_at=99.0, blame=True) for one in failed),
-    ]
-
-
 def settled(size, number):
     """A success of the second phase, after which two steps run side by side."""
     follower = Follower(3, (0, 1), number, 1)
@@ -436,7 +388,9 @@ async def prepared(path):
 
 
 def filled(path, size):
-    """Two batches of this size in their second phase, the second with ranks, and small ones beside."""
+    """Two batches of the former form and of this size in their second phase, the second with ranks, one that
+    flows, and small ones beside.
+    """
     asyncio.run(prepared(path))
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA synchronous=OFF")
@@ -446,8 +400,8 @@ def filled(path, size):
     )
     connection.execute("CREATE TEMP TABLE n (i INTEGER PRIMARY KEY)")
     for no, name, stage, files, rank, member in (
-        (PLAIN, "plain", "working", size, None, ME),
-        (RANKED, "ranked", "working", size, 1, 7),
+        (PLAIN, "plain", "working", size, None, 7),
+        (2, "ranked", "working", size, 1, 7),
         (3, "moving", "transforming", SMALL, None, 7),
         (4, "ended", "done", SMALL, None, 7),
         (5, "beside", "working", SMALL, 1, 7),
@@ -582,7 +536,7 @@ INSERT INTO tasks (batch_no, task_no, phase, file_no, state, attempt, started_at
 SELECT :no, (2 << 40) + i, 2, i, state, state <> 'ready', iif(state <> 'ready', 1, NULL),
        CASE WHEN state NOT IN ('waiting', 'external') THEN NULL WHEN past <= 160 OR past > 160 + :size / 10
             AND past <= 180 + :size / 10 THEN 5 ELSE 1000 + i END,
-       iif(state = 'running', 7, NULL),
+       iif(state = 'running', 1, NULL),
        CASE state WHEN 'done' THEN 'done' WHEN 'waiting' THEN 'erred' WHEN 'external' THEN 'external' END
 FROM (SELECT i, i - :size / 4 AS past,
              CASE WHEN i <= :size / 4 THEN 'done' WHEN i <= :size / 4 + 100 THEN 'running'
@@ -590,7 +544,7 @@ FROM (SELECT i, i - :size / 4 AS past,
                   WHEN i <= :size / 4 + 180 + :size / 5 THEN 'external' ELSE 'ready' END AS state FROM n);
 INSERT INTO tasks (batch_no, task_no, phase, file_no, branch, state, attempt, started_at, outcome)
 SELECT :no, (3 << 40) + 2 * i - value, 3, i, 1 - value,
-       CASE WHEN i <= :size / 2 + 20 OR value THEN 'done' ELSE 'running' END, 1, 1,
+       CASE WHEN i <= :size / 2 + 20 OR value THEN 'done' ELSE 'blocked' END, 1, 1,
        CASE WHEN i <= :size / 2 + 20 OR value THEN 'done' END
 FROM n, json_each('[1, 0]') WHERE i <= :size / 4 OR i > :size / 2;
 INSERT INTO joins

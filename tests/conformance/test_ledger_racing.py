@@ -4,33 +4,23 @@ import asyncio
 
 import pytest
 from tests.servers.postgres import fresh_schema
-from tests.suites.ledger_situations import (
-    DIRECTORIES,
-    ME,
-    ONE,
-    TWO,
-    act,
-    done,
-    entered,
-    erred,
-    filled,
-    started,
-    walked,
-)
+from tests.suites.flow_situations import admit_all, admitted, begun, claimed, done, failed
+from tests.suites.ledger_situations import act
 
 from quire.database.postgres import PostgresDatabase
 from quire.engine import moves
-from quire.ledger.port import Settlement, TaskSelection
+from quire.ledger.flow_values import first_number
 from quire.ledger.postgres import PostgresLedger
-from quire.ledger.postgres.tasks import _claim
-from quire.model.batch import Stage, TaskState
+from quire.ledger.postgres.flow_claims import _claim
+from quire.model.batch import Stage
 from quire.model.errors import Stale
 from quire.model.work import StepResult
-from quire.testing.factories import draft, outbox_message, pipeline
+from quire.testing.factories import draft, outbox_message
 
 pytestmark = pytest.mark.service
 FILES = 60
-VALUES = {"limit": 1, "now": 10.0, "phase": None, "round": None}
+VALUES = {"limit": 1, "now": 10.0, "phase": 1, "first": first_number(1), "end": first_number(2)}
+NUMBERS = [first_number(1) + number for number in range(1, FILES + 1)]
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
 
 
@@ -48,10 +38,10 @@ async def ledgers(postgres_server):
         await database.close()
 
 
-async def claimed(ledgers, batch_no, *, limit, now=10.0, rounds=6):
+async def claimed_by_both(ledgers, batch_no, *, limit, now=10.0, rounds=6):
     """What both got, claiming at the same moment, several times."""
     calls = [
-        ledger.claim_tasks(batch_no, member=member, limit=limit, now=now)
+        ledger.claim_phase(batch_no, 1, member=member, limit=limit, now=now)
         for member, ledger in enumerate(ledgers)
         for _ in range(rounds)
     ]
@@ -59,52 +49,50 @@ async def claimed(ledgers, batch_no, *, limit, now=10.0, rounds=6):
 
 
 async def test_concurrent_claims_are_disjoint_and_complete(ledgers):
-    batch = await started(ledgers[0], files=FILES)
-    claims = await claimed(ledgers, batch.no, limit=7)
-    assert sorted(claim.order.task_no for claim in claims) == list(range(1, FILES + 1))
+    batch = await admitted(ledgers[0], FILES)
+    claims = await claimed_by_both(ledgers, batch.no, limit=7)
+    assert sorted(claim.order.task_no for claim in claims) == NUMBERS
     assert {claim.order.attempt for claim in claims} == {1}
 
 
 async def test_concurrent_claims_of_waiting_tasks_are_disjoint(ledgers):
-    batch = await started(ledgers[0], files=FILES)
-    claims = await ledgers[0].claim_tasks(batch.no, member=ME, limit=FILES, now=10.0)
-    await ledgers[0].settle_reports(batch.no, [erred(claim, due_at=20.0) for claim in claims], now=11.0)
-    again = await claimed(ledgers, batch.no, limit=7, now=20.0)
-    assert sorted(claim.order.task_no for claim in again) == list(range(1, FILES + 1))
+    batch = await admitted(ledgers[0], FILES)
+    claims = await claimed(ledgers[0], batch)
+    await ledgers[0].settle_flow(batch.no, [failed(claim, due_at=20.0) for claim in claims], now=11.0)
+    again = await claimed_by_both(ledgers, batch.no, limit=7, now=20.0)
+    assert sorted(claim.order.task_no for claim in again) == NUMBERS
     assert {claim.order.attempt for claim in again} == {2}
 
 
-async def test_the_same_reports_settled_at_once_count_once_and_end_the_phase_once(ledgers):
-    batch = await started(ledgers[0], files=FILES)
-    settlements = [
-        done(claim) for claim in await ledgers[0].claim_tasks(batch.no, member=ME, limit=FILES, now=10.0)
-    ]
+async def test_the_same_reports_settled_at_once_count_once_and_end_the_batch_once(ledgers):
+    batch = await admitted(ledgers[0], FILES)
+    settlements = [done(claim) for claim in await claimed(ledgers[0], batch)]
     # In opposite orders: rows locked in the order of the reports would end in a deadlock.
     sets = [settlements, settlements[::-1]] * 3
     answers = await asyncio.gather(
-        *(ledgers[number % 2].settle_reports(batch.no, told, now=11.0) for number, told in enumerate(sets))
+        *(ledgers[number % 2].settle_flow(batch.no, told, now=11.0) for number, told in enumerate(sets))
     )
     assert sorted((one.applied, one.strays, one.phase_ended) for one in answers) == [
         *[(0, FILES, False)] * 5,
         (FILES, 0, True),
     ]
-    (counts,) = await ledgers[1].count_tasks(batch.no)
+    counts, *_ = await ledgers[1].count_tasks(batch.no)
     assert (counts.total, counts.done, counts.failed) == (FILES, FILES, 0)
-    assert (await ledgers[1].get_batch(batch.id)).position.stage is Stage.TRANSFORMING
+    assert (await ledgers[1].get_batch(batch.id)).position.stage is Stage.ENDING
 
 
-async def test_parts_settled_by_both_end_the_phase_exactly_once(ledgers):
-    batch = await started(ledgers[0], files=FILES)
-    claims = await ledgers[0].claim_tasks(batch.no, member=ME, limit=FILES, now=10.0)
+async def test_parts_settled_by_both_end_the_batch_exactly_once(ledgers):
+    batch = await admitted(ledgers[0], FILES)
+    claims = await claimed(ledgers[0], batch)
     answers = await asyncio.gather(
         *(
-            ledgers[number % 2].settle_reports(batch.no, [done(claim)], now=11.0)
+            ledgers[number % 2].settle_flow(batch.no, [done(claim)], now=11.0)
             for number, claim in enumerate(claims)
         )
     )
     assert [one.applied for one in answers] == [1] * FILES
     assert [one.phase_ended for one in answers].count(True) == 1
-    (counts,) = await ledgers[0].count_tasks(batch.no)
+    counts, *_ = await ledgers[0].count_tasks(batch.no)
     assert counts.done == FILES
 
 
@@ -136,42 +124,34 @@ async def test_a_batch_is_finalized_by_one_of_two(ledgers):
 
 
 async def test_giving_back_and_settling_the_same_orders_has_one_winner_each(ledgers):
-    batch = await started(ledgers[0], files=FILES)
-    claims = await ledgers[0].claim_tasks(batch.no, member=ME, limit=FILES, now=10.0)
+    batch = await admitted(ledgers[0], FILES)
+    claims = await claimed(ledgers[0], batch)
     settled, _ = await asyncio.gather(
-        ledgers[0].settle_reports(batch.no, [done(claim) for claim in claims], now=11.0),
-        ledgers[1].release_claims([claim.order for claim in reversed(claims)]),
+        ledgers[0].settle_flow(batch.no, [done(claim) for claim in claims], now=11.0),
+        ledgers[1].release_flow_claims(batch.no, [(claim.order.task_no, 1) for claim in reversed(claims)]),
     )
-    again = await ledgers[1].claim_tasks(batch.no, member=ME, limit=FILES, now=12.0)
+    again = await claimed(ledgers[1], batch, now=12.0)
     assert settled.applied + len(again) == FILES
 
 
 async def test_batches_that_remember_the_same_results_do_not_wait_for_each_other(ledgers):
-    batches = [await started(ledgers[0], files=FILES, batch_id=name) for name in ("01A", "01C")]
+    batches = [await admitted(ledgers[0], FILES, batch_id=name) for name in ("01A", "01C")]
     results = []
     for batch, ledger in zip(batches, ledgers, strict=True):
-        claims = await ledger.claim_tasks(batch.no, member=ME, limit=FILES, now=10.0)
-        results.append(
-            [
-                Settlement(
-                    report=done(claim, result=StepResult(facts={"n": 1})).report,
-                    state=TaskState.DONE,
-                    cache_key=f"k{claim.order.task_no}",
-                )
-                for claim in claims
-            ]
-        )
+        result = StepResult(facts={"n": 1})
+        claims = await claimed(ledger, batch)
+        results.append([done(claim, result=result, cache_key=f"k{claim.order.task_no}") for claim in claims])
     answers = await asyncio.gather(
-        ledgers[0].settle_reports(batches[0].no, results[0], now=11.0),
-        ledgers[1].settle_reports(batches[1].no, results[1][::-1], now=11.0),
+        ledgers[0].settle_flow(batches[0].no, results[0], now=11.0),
+        ledgers[1].settle_flow(batches[1].no, results[1][::-1], now=11.0),
     )
     assert all(answer.phase_ended for answer in answers)
-    assert len(await ledgers[0].load_cached([f"k{number}" for number in range(1, FILES + 1)])) == FILES
+    assert len(await ledgers[0].load_cached([f"k{number}" for number in NUMBERS])) == FILES
 
 
 async def test_no_batch_is_taken_by_two(ledgers):
     for number in range(30):
-        await filled(ledgers[0], ["a"], ONE, f"01{number:02}")
+        await begun(ledgers[0], 1, batch_id=f"01{number:02}")
     answers = await asyncio.gather(
         *(ledgers[number % 2].take_batches(number, limit=5, now=5.0) for number in range(12))
     )
@@ -184,66 +164,33 @@ async def test_no_batch_is_taken_by_two(ledgers):
     assert [len(batches) for batches in kept] == [len(batches) for batches in answers]
 
 
-async def test_a_round_is_begun_by_one(ledgers):
-    fails = {("ONE", f"d/f{number}.tif"): "busy" for number in range(5)}
-    batch = await walked(ledgers[0], await started(ledgers[0], files=20, plan=TWO), TWO, fails)
-    move = moves.retry_round(batch, TWO, 1, now=50.0)
-    answers = await asyncio.gather(
-        *(ledgers[number % 2].retry_tasks(move, TaskSelection(), act()) for number in range(6)),
-        return_exceptions=True,
-    )
-    assert sum(isinstance(answer, Stale) for answer in answers) == 5
-    (begun,) = [answer for answer in answers if not isinstance(answer, Stale)]
-    seen = []
-    batch = await walked(ledgers[1], begun, TWO, seen=seen)
-    assert sorted(path for status, path in seen if status == "ONE") == [f"d/f{n}.tif" for n in range(5)]
-    one, _ = await ledgers[0].count_tasks(batch.no)
-    assert (one.total, one.done, one.failed) == (20, 20, 0)
-
-
 async def test_a_batch_that_is_cancelled_while_it_moves_does_one_of_the_two(ledgers):
-    batch = await filled(ledgers[0], ["a"], ONE)
-    files = await ledgers[0].list_files(batch, after=0, limit=9)
+    batch = await begun(ledgers[0], 1)
     moved, cancelled = await asyncio.gather(
-        ledgers[0].apply_move(moves.discover(batch, ONE, files, complete=True, now=5.0)),
-        ledgers[1].cancel(batch.no, act()),
-        return_exceptions=True,
+        admit_all(ledgers[0], batch, ["a"]), ledgers[1].cancel(batch.no, act()), return_exceptions=True
     )
-    assert isinstance(moved, Stale) or moved.position.stage is Stage.WORKING
+    assert isinstance(moved, Stale) or moved.position.stage is Stage.FLOWING
     assert cancelled.position.stage is Stage.CANCELLED
     assert (await ledgers[0].get_batch(batch.id)).ended
 
 
 async def test_cancelling_and_settling_at_once_loses_nothing(ledgers):
-    batch = await started(ledgers[0], files=FILES)
-    claims = await ledgers[0].claim_tasks(batch.no, member=ME, limit=FILES, now=10.0)
+    batch = await admitted(ledgers[0], FILES)
+    claims = await claimed(ledgers[0], batch)
     answers = await asyncio.gather(
-        *(ledgers[0].settle_reports(batch.no, [done(claim)], now=11.0) for claim in claims[:-1]),
+        *(ledgers[0].settle_flow(batch.no, [done(claim)], now=11.0) for claim in claims[:-1]),
         ledgers[1].cancel(batch.no, act()),
     )
     batch = await ledgers[1].reopen(batch.no, act(), status="ONE")
-    (counts,) = await ledgers[1].count_tasks(batch.no)
+    counts, *_ = await ledgers[1].count_tasks(batch.no)
     assert counts.done == sum(answer.applied for answer in answers[:-1])
-    again = await ledgers[1].claim_tasks(batch.no, member=ME, limit=FILES, now=60.0)
+    again = await claimed(ledgers[1], batch, now=60.0)
     assert counts.done + len(again) == FILES
-
-
-async def test_ranks_follow_each_other_whoever_settles(ledgers):
-    paths = [f"{'/'.join('abcd'[:depth])}/f{number}.tif" for depth in (1, 2, 3, 4) for number in range(5)]
-    plan = pipeline(DIRECTORIES.phases[1])
-    batch = await entered(ledgers[0], await filled(ledgers[0], paths, plan), plan)
-    depths = []
-    while claims := await claimed(ledgers, batch.no, limit=3, rounds=2):
-        depths.append([claim.order.file.path for claim in claims])
-        settlements = [done(claim) for claim in claims]
-        await asyncio.gather(*(ledger.settle_reports(batch.no, settlements, now=11.0) for ledger in ledgers))
-    assert depths == [["a/b/c/d"], ["a/b/c"], ["a/b"], ["a"]]
-    assert (await ledgers[0].get_batch(batch.id)).position.stage is Stage.TRANSFORMING
 
 
 async def test_dismissing_and_taking_at_once_leaves_each_batch_with_one(ledgers):
     for number in range(20):
-        await filled(ledgers[0], ["a"], ONE, f"01{number:02}")
+        await begun(ledgers[0], 1, batch_id=f"01{number:02}")
     gone = await ledgers[0].add_member("gone", "conductor", "here", now=1.0)
     await ledgers[0].take_batches(gone.no, limit=20, now=5.0)
     answers = await asyncio.gather(
@@ -256,26 +203,8 @@ async def test_dismissing_and_taking_at_once_leaves_each_batch_with_one(ledgers)
     assert len(taken) + len(rest) == 20
 
 
-async def test_who_claims_while_it_is_dismissed_gets_nothing_or_stays(ledgers):
-    batch = await started(ledgers[0], files=FILES)
-    for number in range(FILES):
-        member = await ledgers[0].add_member("zombie", "house", "here", now=1.0)
-        calls = [
-            ledgers[number % 2].claim_tasks(batch.no, member=member.no, limit=1, now=10.0),
-            ledgers[1 - number % 2].remove_member(member.no),
-        ]
-        if number % 3:
-            calls.reverse()
-        answers = await asyncio.gather(*calls)
-        (claims,) = [answer for answer in answers if answer is not None]
-        stays = member.no in {one.no for one in await ledgers[0].list_members()}
-        assert bool(claims) is stays
-        await ledgers[0].release_claims([claim.order for claim in claims])
-        assert await ledgers[0].list_running(member.no) == []
-
-
 async def test_who_takes_while_it_is_dismissed_keeps_nothing_that_others_need(ledgers):
-    batch = await filled(ledgers[0], ["a"], ONE)
+    batch = await begun(ledgers[0], 1)
     other = await ledgers[0].add_member("other", "house", "here", now=1.0)
     for number in range(FILES):
         member = await ledgers[0].add_member("zombie", "house", "here", now=1.0)
@@ -291,7 +220,7 @@ async def test_who_takes_while_it_is_dismissed_keeps_nothing_that_others_need(le
 
 
 async def test_who_is_being_claimed_for_may_beat_and_is_not_dismissed_meanwhile(ledgers):
-    batch = await started(ledgers[0], files=1)
+    batch = await admitted(ledgers[0], 1)
     member = await ledgers[0].add_member("one", "house", "here", now=1.0)
     dismissals = []
 
@@ -318,15 +247,15 @@ async def test_who_listens_hears_of_work_and_only_of_that(ledgers):
         await asyncio.wait_for(heard.acquire(), 60)
         return answer
 
-    batch = await wakes(filled(ledgers[0], ["a", "b", "c"], ONE))
-    batch = await wakes(entered(ledgers[0], batch, ONE))
-    one, two, three = await ledgers[0].claim_tasks(batch.no, member=ME, limit=9, now=10.0)
-    await ledgers[0].settle_reports(batch.no, [done(one)], now=11.0)  # nothing new for anybody
-    await wakes(ledgers[0].settle_reports(batch.no, [erred(two, due_at=20.0)], now=11.0))
-    await wakes(ledgers[0].release_claims([three.order]))
+    batch = await wakes(begun(ledgers[0], 3))
+    batch = await wakes(admit_all(ledgers[0], batch, ["a", "b", "c"]))
+    one, two, three = await claimed(ledgers[0], batch)
+    await ledgers[0].settle_flow(batch.no, [done(one)], now=11.0)  # nothing new for anybody
+    await wakes(ledgers[0].settle_flow(batch.no, [failed(two, due_at=20.0)], now=11.0))
+    await wakes(ledgers[0].release_flow_claims(batch.no, [(three.order.task_no, 1)]))
     await wakes(ledgers[0].pause(batch.no, act()))
     await wakes(ledgers[0].resume(batch.no, act()))
-    claims = await ledgers[0].claim_tasks(batch.no, member=ME, limit=9, now=30.0)
-    await wakes(ledgers[0].settle_reports(batch.no, [done(claim) for claim in claims], now=31.0))
+    claims = await claimed(ledgers[0], batch, now=30.0)
+    await wakes(ledgers[0].settle_flow(batch.no, [done(claim) for claim in claims], now=31.0))
     await wakes(ledgers[0].cancel(batch.no, act()))
     assert heard.locked()

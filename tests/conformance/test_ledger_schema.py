@@ -3,24 +3,27 @@
 import asyncio
 
 import pytest
+from msgspec import structs
 from tests.servers.postgres import fresh_schema
 from tests.situations.schemas import postgres_tables, shown_schema, sqlite_tables
-from tests.suites.ledger_situations import ME, act, done, walked
+from tests.suites.flow_situations import PLAN as THREE
+from tests.suites.flow_situations import finished, retried
+from tests.suites.former_rows import adopted, walked_on
+from tests.suites.ledger_situations import ME, act
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import load_migrations
 from quire.database.sqlite import SqliteDatabase, split_statements
-from quire.engine import moves
-from quire.ledger.port import TaskSelection
 from quire.ledger.postgres import PostgresLedger
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import FileOutcome, Stage
 from quire.model.errors import Stale
-from quire.testing.factories import draft, phase, pipeline
+from quire.model.plan import digest_of, encode_plan
+from quire.testing.factories import draft
 
 SCHEMA_SQLITE = shown_schema("quire.ledger.sqlite.sql")
 SCHEMA_POSTGRES = shown_schema("quire.ledger.postgres.sql")
-PLAN = pipeline(phase("ONE"), phase("TWO"))
+PLAN = structs.replace(THREE, name="plain", phases=THREE.phases[:2])
 
 
 @pytest.fixture
@@ -109,10 +112,12 @@ class TestPostgresSchema:
         }
 
 
+FORMER = '{"phases": [{"name": "ONE"}, {"name": "TWO"}]}'
 BATCH = (
     "INSERT INTO batches (id, pipeline, pipeline_version, plan, stage, phase, cursor, status, total_files, "
     "last_file, last_task, next_task, created_at, updated_at, completed_at, error) "
-    "VALUES ('{}', 'plain', 1, '{{}}', '{}', {}, 0, '{}', {}, {}, {}, {}, 1, 2, {}, {})"
+    "VALUES ('{}', 'plain', 1, '" + FORMER.replace("{", "{{").replace("}", "}}") + "', '{}', {}, 0, '{}', "
+    "{}, {}, {}, {}, 1, 2, {}, {})"
 )
 FILE = (
     "INSERT INTO files (batch_no, file_no, root_no, born, role, path, folded, name, key, size, content_type, "
@@ -195,43 +200,38 @@ class OldHome:
     async def test_attempts_that_were_out_are_tried_again_and_the_batch_ends(self, ledger):
         batch = await ledger.get_batch("W")
         assert (batch.position.stage, batch.position.round, batch.started_at) == (Stage.WORKING, 1, 3.0)
-        assert [one.batch.id for one in await ledger.list_workable(limit=9, now=30.0)] == ["W", "G"]
-        claims = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=30.0)
-        assert [(one.order.task_no, one.order.attempt, one.interruptions) for one in claims] == [
-            (5, 2, 1),
-            (6, 1, 0),
-        ]
-        settled = await ledger.settle_reports(batch.no, [done(claim) for claim in claims], now=31.0)
-        assert settled.phase_ended
-        batch = await ledger.get_batch("W")
-        tasks = await ledger.list_settled_tasks(batch, after=0, limit=9)
-        assert [task.task_no for task in tasks] == [4, 5, 6]
-        batch = await ledger.apply_move(moves.transform(batch, PLAN, tasks, {}, complete=True, now=32.0))
+        batch = await walked_on(ledger, await adopted(ledger, batch, PLAN), PLAN)
+        batch = await finished(ledger, batch, PLAN)
         assert [one.outcome for one in await ledger.list_inputs(batch.no, limit=9)] == [FileOutcome.DONE] * 3
         _, attempts = await ledger.get_file_history(batch.no, "f2")
-        assert [(one.task_no, one.attempt, one.outcome) for one in attempts] == [
-            (2, 1, "done"),
-            (5, 1, "interrupted"),
-            (5, 2, "done"),
+        assert [(one.phase, one.attempt, one.outcome) for one in attempts] == [
+            ("ONE", 1, "done"),
+            ("TWO", 1, "interrupted"),
+            ("TWO", 2, "done"),
         ]
         _, attempts = await ledger.get_file_history(batch.no, "f1")
-        assert [(one.task_no, one.attempt, one.outcome) for one in attempts] == [
-            (1, 1, "done"),
-            (4, 1, "erred"),
-            (4, 2, "done"),
+        assert [(one.phase, one.attempt, one.outcome) for one in attempts] == [
+            ("ONE", 1, "done"),
+            ("TWO", 1, "erred"),
+            ("TWO", 2, "done"),
         ]
 
     async def test_what_was_given_back_is_found(self, ledger):
-        batch = await ledger.get_batch("G")
-        (workable,) = await ledger.list_workable(limit=9, now=30.0, only=[batch.no])
+        batch = await adopted(ledger, await ledger.get_batch("G"), PLAN)
+        (workable,) = await ledger.list_flowing(limit=9, now=30.0, only=[batch.no])
         assert workable.batch.id == "G"
-        (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=30.0)
-        assert claim.order.attempt == 1
+        batch = await walked_on(ledger, batch, PLAN)
+        _, attempts = await ledger.get_file_history(batch.no, "f1")
+        assert [(one.phase, one.attempt, one.outcome) for one in attempts] == [
+            ("ONE", 1, "done"),
+            ("TWO", 1, "done"),
+        ]
 
     async def test_a_phase_that_was_over_is_over(self, ledger):
         batch = await ledger.get_batch("S")
         assert batch.position.stage is Stage.TRANSFORMING
-        assert (await walked(ledger, batch, PLAN)).status == "DONE"
+        batch = await walked_on(ledger, await adopted(ledger, batch, PLAN), PLAN)
+        assert (await finished(ledger, batch, PLAN)).status == "DONE"
 
     async def test_an_ended_batch_shows_as_before_and_may_be_retried(self, ledger):
         batch = await ledger.get_batch("D")
@@ -241,11 +241,18 @@ class OldHome:
         first, second = await ledger.list_inputs(batch.no, limit=9)
         assert (first.outcome, [made.path for _, made in first.made]) == (FileOutcome.DONE, ["f1.jpg"])
         assert (second.outcome, second.error_class) == (FileOutcome.FAILED, "busy")
-        batch = await ledger.retry_tasks(moves.retry_round(batch, PLAN, 1, now=50.0), TaskSelection(), act())
-        seen = []
-        batch = await walked(ledger, batch, PLAN, seen=seen)
-        assert seen == [("ONE", "f2"), ("TWO", "f2")]
+        names = [phase.name for phase in PLAN.phases]
+        batch = await ledger.adopt_ended(batch, plan=encode_plan(PLAN), digest=digest_of(PLAN), phases=names)
+        batch = await walked_on(ledger, await retried(ledger, batch, names=names), PLAN)
+        batch = await finished(ledger, batch, PLAN)
         assert [one.outcome for one in await ledger.list_inputs(batch.no, limit=9)] == [FileOutcome.DONE] * 2
+        # The old rows tell of no attempts: what is found was tried since, and only of what had failed.
+        assert (await ledger.get_file_history(batch.no, "f1"))[1] == []
+        _, attempts = await ledger.get_file_history(batch.no, "f2")
+        assert [(one.phase, one.round, one.outcome) for one in attempts] == [
+            ("ONE", 2, "done"),
+            ("TWO", 2, "done"),
+        ]
 
     async def test_what_was_refused_at_the_door_is_counted(self, ledger):
         found = [await ledger.get_batch(name) for name in ("C", "W")]
@@ -257,10 +264,11 @@ class OldHome:
         with pytest.raises(Stale):
             await ledger.reopen(batch.no, act(), status="ONE")
 
-    async def test_a_batch_in_the_middle_of_a_move_is_taken_and_walks_to_its_end(self, ledger):
-        assert [one.id for one in await ledger.take_batches(ME, limit=9, now=30.0)] == ["S", "F"]
-        batch = await walked(ledger, await ledger.get_batch("F"), PLAN)
-        assert batch.status == "DONE"
+    async def test_batches_in_the_middle_are_taken_and_walk_to_their_end(self, ledger):
+        taken = await ledger.take_former(ME, pipelines=["plain"], limit=9, now=30.0)
+        assert sorted(one.id for one in taken) == ["F", "G", "S", "W"]
+        batch = await walked_on(ledger, await adopted(ledger, await ledger.get_batch("F"), PLAN), PLAN)
+        assert (await finished(ledger, batch, PLAN)).status == "DONE"
 
 
 class TestOldSqliteHome(OldHome):

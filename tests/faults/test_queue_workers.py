@@ -20,6 +20,7 @@ from quire.assembly.queues import open_queues_alone
 from quire.batches.submission import close_batch
 from quire.blobs import content
 from quire.ledger.port import Upload
+from quire.model.plan import digest_of, encode_plan
 from quire.queues.port import QueueCounter
 from quire.settings import ComputeSettings, RedisSettings, RetrySettings, Secret, Settings
 from quire.system import SystemClock, SystemIds
@@ -67,17 +68,23 @@ def kill(started):
 class Ran:
     """How a batch of files ended: how often each was tried, and what was made of it."""
 
-    def __init__(self, batch, tasks, attempts):
+    def __init__(self, batch, histories):
+        last = [attempts[-1] for _, attempts in histories.values()]
         self.status = batch.status
-        self.attempts = attempts
-        self.states = {one.state.value for one in tasks}
-        self.errors = {one.error_class for one in tasks}
-        self.made = {one.listed.file.path: one.result.products for one in tasks}
+        self.attempts = [one.attempt for one in last]
+        self.states = {one.state.value for one in last}
+        self.errors = {one.error_class for one in last}
+        # Without their numbers: those are given as files are made.
+        self.made = {
+            path: [msgspec.structs.replace(one, no=0) for one in files]
+            for path, (files, _) in histories.items()
+        }
 
 
 async def ran(settings, known, observe, files=FILES):
     async with open_engine(settings, pipelines={known.name: known}, step_modules=TEST_STEPS) as house:
-        batch = await house.uploads.open_batch(draft("0" * 26))
+        stored = {"plan": encode_plan(known), "plan_digest": digest_of(known)}
+        batch = await house.uploads.open_batch(draft("0" * 26, **stored))
         uploads = []
         for number in range(files):
             kept = await content.put_bytes(house.blobs, b"page %d" % number)
@@ -91,10 +98,8 @@ async def ran(settings, known, observe, files=FILES):
 
         async with asyncio.timeout(PATIENCE_SECONDS), house.start_engine() as wheel:
             batch = await wheel.run_batch(batch.id, look)
-        tasks = await house.files.list_settled_tasks(batch, after=0, limit=files + 1)
-        assert len(tasks) == files
-        standing = [await house.tasks.get_task(batch.no, one.task_no) for one in tasks]
-        return Ran(batch, tasks, [one.claim.order.attempt for one in standing])
+        paths = [one.path for one in uploads]
+        return Ran(batch, {path: await house.records.get_file_history(batch.no, path) for path in paths})
 
 
 async def nothing(_settled):
@@ -164,7 +169,7 @@ async def test_a_task_whose_workers_die_each_time_fails_in_the_end(plan):
 
 
 async def test_killing_the_house_in_the_middle_is_made_good_by_the_next(plan):
-    told = engine.Plan(
+    told = engine.ProcessOptions(
         home=plan.home,
         workers=0,
         until_idle=True,

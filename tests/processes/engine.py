@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from quire.assembly.engine import open_engine
 from quire.batches.work import WorkOptions, work
-from quire.model.pipeline import KeptFile, ListChange, Pipeline
+from quire.model.plan import Plan
 from quire.settings import (
     ComputeSettings,
     MembershipSettings,
@@ -30,7 +30,7 @@ from quire.testing.factories import phase, pipeline
 TEST_STEPS = ("quire.testing.steps",)
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class ProcessOptions(Struct, frozen=True, kw_only=True):
     home: str
     dsn: str = ""
     conducts: bool = True
@@ -43,47 +43,40 @@ class Plan(Struct, frozen=True, kw_only=True):
     prefix: str = "quire"
 
 
-def two_phases(compute: str = "") -> Pipeline:
+def two_phases(compute: str = "") -> Plan:
     """Every file goes through both phases; the name of a file says how its step behaves."""
     phases = (
-        phase(
-            name,
-            step="misbehave",
-            cached=False,
-            becomes=lambda file, _result, _taken: ListChange(KeptFile(file.tags)),
-            timeout_seconds=30.0,
-            compute=compute,
-        )
+        phase(name, step="misbehave", cached=False, timeout_seconds=30.0, compute=compute)
         for name in ("ONE", "TWO")
     )
     return pipeline(*phases)
 
 
-def settings_of(plan: Plan) -> Settings:
+def settings_of(options: ProcessOptions) -> Settings:
     return Settings(
-        home=Path(plan.home),
-        workers=plan.workers,
-        ledger="postgres" if plan.dsn else "sqlite",
-        postgres=PostgresSettings(dsn=Secret(plan.dsn)),
-        queue_store="redis" if plan.redis_url else "ledger",
-        redis=RedisSettings(url=Secret(plan.redis_url), prefix=plan.prefix),
+        home=Path(options.home),
+        workers=options.workers,
+        ledger="postgres" if options.dsn else "sqlite",
+        postgres=PostgresSettings(dsn=Secret(options.dsn)),
+        queue_store="redis" if options.redis_url else "ledger",
+        redis=RedisSettings(url=Secret(options.redis_url), prefix=options.prefix),
         compute=ComputeSettings(look_seconds=0.2, max_out=40),
-        crew=MembershipSettings(beat_seconds=plan.beat_seconds, stale_seconds=plan.stale_seconds),
+        crew=MembershipSettings(beat_seconds=options.beat_seconds, stale_seconds=options.stale_seconds),
         retry=RetrySettings(first_delay_seconds=0.01, longest_delay_seconds=0.05, max_interruptions=10_000),
     )
 
 
-async def serve(plan: Plan) -> None:
-    known = two_phases(plan.compute)
+async def serve(options: ProcessOptions) -> None:
+    known = two_phases(options.compute)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    options = WorkOptions(schedules=plan.conducts, workers=plan.workers, until_idle=plan.until_idle)
+    duties = WorkOptions(schedules=options.conducts, workers=options.workers, until_idle=options.until_idle)
     async with open_engine(
-        settings_of(plan), pipelines={known.name: known}, step_modules=TEST_STEPS, kind="test"
+        settings_of(options), pipelines={known.name: known}, step_modules=TEST_STEPS, kind="test"
     ) as components:
         print("at work", flush=True)  # noqa: T201 - the starter waits for this line
-        await work(options, components.run_context(), stop)
+        await work(duties, components.run_context(), stop)
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(msgspec.json.decode(sys.argv[1], type=Plan)))
+    asyncio.run(serve(msgspec.json.decode(sys.argv[1], type=ProcessOptions)))

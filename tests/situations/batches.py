@@ -4,29 +4,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quire.assembly.components import Components
-from quire.batches.submission import close_batch
+from quire.batches.submission import build_file, close_batch
 from quire.engine import moves
+from quire.engine.flow import follow
+from quire.engine.flow_moves import FlowMoves
+from quire.engine.flow_settler import FlowSettler
+from quire.ledger.flow_values import Admission
 from quire.ledger.port import Claim, Settlement, Upload
 from quire.model.batch import Batch, Stage, TaskState
 from quire.model.cost import NO_COST, Cost
-from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pipeline, from_product
+from quire.model.files import Change
+from quire.model.output_rules import OutputRule
+from quire.model.plan import Accepts, Plan, digest_of, encode_plan
 from quire.model.work import Outcome, Report, StepResult
-from quire.testing.factories import draft, file, phase, pipeline, product
+from quire.testing.factories import draft, phase, pipeline, product
 
 MANY = 10_000
-
-
-def _one_jpeg(one: Any, result: StepResult, _taken: object) -> ListChange:
-    made = (
-        AddedFile(from_product(each, path=f"{one.path}.jpg", source=one, tags=("made",)), each.role)
-        for each in result.products
-    )
-    return ListChange(KeptFile(one.tags), tuple(made))
-
+_JPEG = OutputRule(role="jpeg", name="jpg", change=Change.JOIN, tags=("made",))
+_NOTHING = OutputRule(role="jpeg", is_file=False)
 
 TWO_PHASES = pipeline(
-    phase("ONE", becomes=_one_jpeg, cached=False, finds=lambda one: "made" not in one.tags),
-    phase("TWO", task_prefix="u", finds=lambda one: "made" in one.tags, cached=False),
+    phase("ONE", accepts=Accepts(refuses=("tag:made",)), outputs=(_JPEG,), cached=False),
+    phase("TWO", accepts=Accepts(needs=("tag:made",)), outputs=(_NOTHING,), task_prefix="u", cached=False),
 )
 
 
@@ -36,12 +35,13 @@ async def opened(
     *,
     batch_id: str = "0" * 26,
     refused: Mapping[str, str] | None = None,
-    through: Pipeline = TWO_PHASES,
+    through: Plan = TWO_PHASES,
     **changes: Any,
 ) -> Batch:
     """A batch with its files noted and its message on the way; `refused` are paths and their error class."""
-    known = {"pipeline": through.name, "now": office.clock.now()} | changes
-    batch = await office.uploads.open_batch(draft(batch_id, **known))
+    stored = {"plan": encode_plan(through), "plan_digest": digest_of(through)}
+    known = {"pipeline": through.name, "now": office.clock.now()} | stored
+    batch = await office.uploads.open_batch(draft(batch_id, **(known | changes)))
     uploads = [
         Upload(path=name, state="taken", size=10, key=f"cas/{name}", content_type="image/tiff")
         for name in names
@@ -57,54 +57,70 @@ async def opened(
 async def walked(
     office: Components,
     batch: Batch,
-    names: Sequence[str] = (),
     *,
     failing: Mapping[str, str] | None = None,
     until: Stage = Stage.DONE,
-    phase_no: int = 0,
+    phase_no: int = 1,
     cost: Cost = NO_COST,
-    through: Pipeline = TWO_PHASES,
+    through: Plan = TWO_PHASES,
 ) -> Batch:
-    """Move by move until it stands in stage `until` (of that phase, or the first to have it). `failing` are
-    paths and the error class of their tasks.
+    """Move by move until it stands in stage `until`; among its tasks, until those before phase `phase_no` are
+    settled. `failing` are paths and the error class of their tasks.
     """
-    member = await office.members.add_member("walker", "test", "here", now=office.clock.now())
-    while not batch.ended and not (batch.position.stage is until and phase_no in {0, batch.position.phase}):
-        batch = await _step(office, batch, names, failing or {}, member.no, cost, through)
+    while not batch.ended and batch.position.stage is not until:
+        now = office.clock.now()
+        match batch.position.stage:
+            case Stage.QUEUED:
+                batch = await office.batches.apply_move(moves.begin(batch, now=now))
+            case Stage.FILLING:
+                batch = await _admitted(office, batch, through)
+            case Stage.FLOWING:
+                batch = await worked(office, batch, failing=failing, cost=cost)
+            case Stage.ENDING:
+                batch = await office.batches.apply_move(moves.end(batch, through, now=now))
+    while until is Stage.FLOWING and await _first_phase(office, batch) < phase_no:
+        batch = await worked(office, batch, failing=failing, cost=cost)
     return batch
 
 
-async def _step(
+async def _admitted(office: Components, batch: Batch, plan: Plan) -> Batch:
+    """All of its files have their first tasks. Its manifest is not read: it would refuse hostile names."""
+    batch = await FlowMoves(office.flow, office.blobs, office.clock).begin(batch, plan)
+    uploads = await office.uploads.list_uploads(batch.no, limit=MANY)
+    files = [build_file(upload) for upload in uploads if upload.state == "taken"]
+    return await office.flow.admit_files(
+        batch,
+        [Admission(no, file, follow(plan, file, no, 0)) for no, file in enumerate(files, start=1)],
+        cursor=len(files),
+        admitted=len(files),
+        admissible=len(files),
+        complete=True,
+        now=office.clock.now(),
+    )
+
+
+async def _first_phase(office: Components, batch: Batch) -> int:
+    """The first phase with tasks that could start."""
+    offered = await office.flow.list_flowing(limit=1, now=office.clock.now(), only=[batch.no])
+    return min((offer.phase for one in offered for offer in one.offers), default=MANY)
+
+
+async def worked(
     office: Components,
     batch: Batch,
-    names: Sequence[str],
-    failing: Mapping[str, str],
-    member: int,
-    cost: Cost,
-    through: Pipeline,
+    *,
+    limit: int = MANY,
+    failing: Mapping[str, str] | None = None,
+    cost: Cost = NO_COST,
 ) -> Batch:
+    """So many tasks of the first phase that has any are claimed and settled."""
     now = office.clock.now()
-    match batch.position.stage:
-        case Stage.QUEUED:
-            return await office.batches.apply_move(moves.begin(batch, now=now))
-        case Stage.FILLING:
-            files = [file(name) for name in names]
-            return await office.batches.apply_move(moves.fill(batch, through, files, complete=True, now=now))
-        case Stage.DISCOVERING:
-            listed = await office.files.list_files(batch, after=0, limit=MANY)
-            return await office.batches.apply_move(
-                moves.discover(batch, through, listed, complete=True, now=now)
-            )
-        case Stage.TRANSFORMING:
-            tasks = await office.files.list_settled_tasks(batch, after=0, limit=MANY)
-            return await office.batches.apply_move(
-                moves.transform(batch, through, tasks, {}, complete=True, now=now)
-            )
-    claims = await office.tasks.claim_tasks(batch.no, member=member, limit=MANY, now=now)
+    member = await office.members.add_member("walker", "test", "here", now=now)
+    number = await _first_phase(office, batch)
+    claims = await office.flow.claim_phase(batch.no, number, member=member.no, limit=limit, now=now)
     assert claims, f"nothing to do in {batch.position}"
-    await office.tasks.settle_reports(
-        batch.no, [settlement(claim, failing, cost, now) for claim in claims], now=now
-    )
+    decided = [(settlement(claim, failing or {}, cost, now), claim) for claim in claims]
+    await FlowSettler(office.flow).settle(batch.no, decided, now=now)
     return await office.batches.get_batch(batch.id)
 
 

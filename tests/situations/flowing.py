@@ -1,14 +1,29 @@
 """A batch that flows, on any ledger, without an engine: the test claims and settles by itself."""
 
+from msgspec import Struct
+
 from quire.engine import moves
 from quire.engine.flow import follow
 from quire.engine.flow_moves import FlowMoves
 from quire.engine.flow_settler import FlowSettler
 from quire.ledger.flow_values import Admission
 from quire.ledger.port import OutboxMessage, Settlement, Upload
+from quire.ledger.rows import decode_result
+from quire.ledger.sqlite import SqliteLedger
+from quire.model.batch import TaskState
 from quire.model.plan import digest_of, encode_plan
+from quire.model.work import StepResult
 from quire.testing.factories import draft
 from tests.suites.ledger_situations import ME
+
+
+class TaskRow(Struct, frozen=True):
+    """What the ledger has stored of a task."""
+
+    state: TaskState
+    result: StepResult
+    error_class: str
+    error: str
 
 
 async def begin_flow(ledger, blobs, clock, plan, files, batch_id, **changes):
@@ -58,3 +73,27 @@ async def settle_one(ledger, claim, report, *, state, now, **changes):
     settlement = Settlement(report=report, state=state, **changes)
     settler = FlowSettler(ledger)
     return await settler.settle(claim.order.batch_no, [(settlement, claim)], now=now)
+
+
+async def read_tasks(ledger, batch_no):
+    """The tasks with a report, by the path of their documents; of several the one of the last phase."""
+    query = (
+        "SELECT t.batch_no, f.path, t.state, t.result, coalesce(t.error_class, ''), coalesce(t.error, '') "
+        "FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no "
+        "WHERE t.outcome IS NOT NULL ORDER BY t.phase"
+    )
+    return {
+        path: TaskRow(TaskState(state), decode_result(result), *why)
+        for of, path, state, result, *why in await _select(ledger, query)
+        if of == batch_no
+    }
+
+
+async def _select(ledger, query):
+    if isinstance(ledger, SqliteLedger):
+        return await ledger._database.read(lambda connection: connection.execute(query).fetchall())
+
+    async def work(connection):
+        return await (await connection.execute(query)).fetchall()
+
+    return await ledger._database.read(work)

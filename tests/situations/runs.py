@@ -5,12 +5,10 @@ from pathlib import Path
 
 from quire.assembly.engine import open_engine
 from quire.batches.context import BatchContext, RunContext
-from quire.batches.submission import close_batch, freeze_pipeline
+from quire.batches.submission import close_batch
 from quire.ledger.port import InputRecord, Upload
 from quire.model.batch import Batch, PhaseCounts
-from quire.model.pipeline import Pipeline
-from quire.model.pipelines import AnyPipeline
-from quire.model.plan import Plan, digest_of
+from quire.model.plan import Plan, digest_of, encode_plan
 from quire.settings import RetrySettings, Settings
 from quire.testing.factories import draft
 
@@ -30,12 +28,10 @@ async def _ignore(_: Batch) -> None:
 
 
 async def submitted(
-    house: BatchContext, pipeline: AnyPipeline, names: Sequence[str], batch_id: str = "0" * 26
+    house: BatchContext, pipeline: Plan, names: Sequence[str], batch_id: str = "0" * 26
 ) -> Batch:
     """A finalized batch of files that have no bytes: for steps that need none."""
-    stored = {"plan": freeze_pipeline(pipeline)}
-    if isinstance(pipeline, Plan):
-        stored["plan_digest"] = digest_of(pipeline)
+    stored = {"plan": encode_plan(pipeline), "plan_digest": digest_of(pipeline)}
     batch = await house.uploads.open_batch(
         draft(batch_id, pipeline=pipeline.name, pipeline_version=pipeline.version, **stored)
     )
@@ -49,7 +45,7 @@ async def submitted(
 
 async def run_names(
     home: Path,
-    pipeline: Pipeline,
+    pipeline: Plan,
     names: Sequence[str],
     *,
     workers: int = 2,

@@ -2,8 +2,10 @@
 of their tables at any moment.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
+
+from msgspec import structs
 
 from quire.engine import moves
 from quire.ledger.flow_values import (
@@ -15,15 +17,20 @@ from quire.ledger.flow_values import (
     RootFailure,
     phase_of,
 )
-from quire.ledger.port import Claim, Settlement
+from quire.ledger.port import Claim, Settlement, TaskSelection
 from quire.model.batch import Batch, Stage, TaskState
 from quire.model.plan import Plan, PlanPhase, PlanStep
 from quire.model.work import Outcome
 from quire.testing.factories import file, report
 from tests.suites.ledger_adapter import LedgerAdapter
-from tests.suites.ledger_situations import ME, finalized
+from tests.suites.ledger_situations import ME, act, finalized
 
 Select = Callable[[str], Awaitable[list[tuple[Any, ...]]]]  # runs a query without values
+
+Fails = Mapping[tuple[str, str], str]  # (phase, path) → the error class its task fails with
+Makes = Mapping[str, tuple[str, bool]]  # phase → what each of its tasks adds beside its file: suffix, listed
+NO_FAILS: Fails = {}
+NO_MAKES: Makes = {}
 
 NAMES = ("ONE", "TWO", "THREE")
 PLAN = Plan(
@@ -45,12 +52,13 @@ async def begun(
     phases: Sequence[str] = NAMES,
     waits_at: int | None = None,
     batch_id: str = "01B",
+    delays: Sequence[float] = (),
     **drafted: Any,
 ) -> Batch:
     """Its intake is open and nothing was read yet."""
     batch = await finalized(ledger, paths_of(files) if paths is None else paths, batch_id, **drafted)
     batch = await ledger.apply_move(moves.begin(batch, now=3.0))
-    return await ledger.begin_flow(batch, phases=phases, waits_at=waits_at, now=4.0)
+    return await ledger.begin_flow(batch, phases=phases, waits_at=waits_at, now=4.0, delays=delays)
 
 
 def paths_of(files: int) -> list[str]:
@@ -71,7 +79,13 @@ async def admitted(
 ) -> Batch:
     """All of its inputs have their tasks in the first phase, and the intake is closed."""
     paths = paths_of(files) if paths is None else paths
-    batch = await begun(ledger, paths=paths, **options)
+    return await admit_all(ledger, await begun(ledger, paths=paths, **options), paths, branches)
+
+
+async def admit_all(
+    ledger: LedgerAdapter, batch: Batch, paths: Sequence[str], branches: tuple[int, ...] = (0,)
+) -> Batch:
+    """Its inputs get their tasks, and its intake is closed."""
     return await ledger.admit_files(
         batch,
         [Admission(no, file(path), first(no, branches)) for no, path in enumerate(paths, start=1)],
@@ -132,6 +146,7 @@ def done(claim: Claim, effects: Effects | JoinPart | None = None, **changes: Any
     options = {name: changes.pop(name) for name in ("cache_key", "cached") if name in changes}
     order = claim.order
     told = report(order.task_no, order.attempt, batch_no=order.batch_no, **changes)
+    told = structs.replace(told, started_at=claim.started_at)
     return Settlement(report=told, state=TaskState.DONE, effects=effects or ends(claim), **options)
 
 
@@ -142,19 +157,87 @@ def failed(
     due_at: float | None = None,
     outcome: Outcome = Outcome.ERRED,
     error_class: str = "busy",
+    blame: bool = True,
+    **changes: Any,
 ) -> Settlement:
-    """For good, or until it is due again."""
+    """For good, or until it is due again. Without `blame` the attempt was interrupted."""
     order = claim.order
     told = report(
-        *(order.task_no, order.attempt, outcome),
+        *(order.task_no, order.attempt, outcome if blame else Outcome.INTERRUPTED),
         batch_no=order.batch_no,
         error_class=error_class,
         error=f"{error_class}!",
+        **changes,
     )
+    told = structs.replace(told, started_at=claim.started_at)
     if due_at is not None:
-        return Settlement(report=told, state=TaskState.WAITING, due_at=due_at, blame=True)
+        return Settlement(report=told, state=TaskState.WAITING, due_at=due_at, blame=blame)
     effects = effects or ends(claim, failure=fails(claim, error_class=error_class))
     return Settlement(report=told, state=TaskState.FAILED, blame=True, effects=effects)
+
+
+async def worked(
+    ledger: LedgerAdapter,
+    batch: Batch,
+    failing: Fails = NO_FAILS,
+    *,
+    makes: Makes = NO_MAKES,
+    phases: Sequence[str] = NAMES,
+    only: Sequence[str] | None = None,
+    seen: list[tuple[str, str]] | None = None,
+    now: float = 10.0,
+) -> Batch:
+    """Every task is tried once, phase after phase (of `only` some of them); what has failed passes. `seen`
+    gets (phase, path) in the order of claims.
+    """
+    for number, name in enumerate(phases, start=1):
+        while name in (only or phases) and (claims := await claimed(ledger, batch, number, now=now)):
+            told = []
+            for claim in claims:
+                path = claim.order.file.path
+                if seen is not None:
+                    seen.append((name, path))
+                last, kind = number == len(phases), failing.get((name, path))
+                if kind is None:
+                    told.append(done(claim, _made_beside(claim, makes.get(name), last=last)))
+                else:
+                    passes = ends(claim) if last else follows(claim)
+                    passes = structs.replace(passes, failure=fails(claim, error_class=kind))
+                    told.append(failed(claim, passes, error_class=kind))
+            await ledger.settle_flow(batch.no, told, now=now + 1)
+    return await ledger.get_batch(batch.id)
+
+
+async def walked(ledger: LedgerAdapter, batch: Batch, failing: Fails = NO_FAILS, **options: Any) -> Batch:
+    """To the end, as `worked` has it."""
+    return await finished(ledger, await worked(ledger, batch, failing, **options))
+
+
+def _made_beside(claim: Claim, making: tuple[str, bool] | None, *, last: bool) -> Effects:
+    """The document walks on, and one that is added beside it too, if it is listed."""
+    goes_on = ends(claim) if last else follows(claim)
+    if making is None:
+        return goes_on
+    suffix, listed = making
+    new = made(claim.order.file.path + suffix, role=suffix.lstrip("."), listed=listed)
+    goes_on = structs.replace(goes_on, new_files=(new,))
+    if last or not listed:
+        return goes_on
+    beside = Follower(goes_on.followers[0].phase, (0,), -1, 0)
+    return structs.replace(goes_on, followers=(*goes_on.followers, beside), walking=2)
+
+
+async def retried(
+    ledger: LedgerAdapter,
+    batch: Batch,
+    selection: TaskSelection | None = None,
+    *,
+    waiting: Sequence[int] = (),
+    names: Sequence[str] = NAMES,
+) -> Batch:
+    """A new round has begun."""
+    selection = selection or TaskSelection()
+    return await ledger.retry_flow(batch, selection, act(50.0), waiting=waiting, names=names)
 
 
 async def finished(ledger: LedgerAdapter, batch: Batch, plan: Plan = PLAN) -> Batch:

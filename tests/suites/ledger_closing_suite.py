@@ -11,9 +11,10 @@ from quire.ledger.submissions import TAKEN, OwnerLoad
 from quire.ledger.values import TaskSelection
 from quire.model.batch import Batch, FileOutcome, Stage
 from quire.model.errors import Stale
-from quire.testing.factories import file, outbox_message
+from quire.testing.factories import outbox_message
+from tests.suites.flow_situations import admit_all, admitted, claimed, done, failed
 from tests.suites.ledger_adapter import LedgerAdapter
-from tests.suites.ledger_situations import ME, ONE, act, done, entered, erred, started
+from tests.suites.ledger_situations import ME, act
 from tests.suites.submission_situations import arrived, awaited, closed, counters, kinds, new
 
 
@@ -103,10 +104,9 @@ class ClosingSuite:
     async def test_a_batch_goes_its_way_after_it_is_closed(self, ledger: LedgerAdapter) -> None:
         batch = (await closed(ledger)).batch
         batch = await ledger.apply_move(moves.begin(batch, now=10.0))
-        files = [file(path) for path in ("/a", "/b")]
-        batch = await ledger.apply_move(moves.fill(batch, ONE, files, complete=True, now=11.0))
-        batch = await entered(ledger, batch, ONE)
-        claims = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=12.0)
+        batch = await ledger.begin_flow(batch, phases=["ONE"], waits_at=None, now=11.0)
+        batch = await admit_all(ledger, batch, ["/a", "/b"])
+        claims = await claimed(ledger, batch)
         assert [claim.order.file.path for claim in claims] == ["/a", "/b"]
 
 
@@ -139,7 +139,7 @@ class ElsewhereSuite:
             ("/a", FileOutcome.DONE, 10),
             ("/x/c.jpg.ref.json", FileOutcome.DONE, 7),
         ]
-        (one, two) = [one.file for one in await ledger.list_files(ended.batch, after=0, limit=9)]
+        (one, two) = [one.file for one in await ledger.list_seen(no, 1, after=0, limit=9)]
         assert (one.name, one.cid, one.processing_config, one.tags) == (
             "a",
             "bafk",
@@ -156,21 +156,19 @@ class ElsewhereSuite:
     async def test_what_our_own_engine_did_so_far_is_dropped(self, ledger: LedgerAdapter) -> None:
         batch = (await closed(ledger, paths=("/a", "/b", "/c"))).batch
         batch = await ledger.apply_move(moves.begin(batch, now=10.0))
-        files = [file(path) for path in ("/a", "/b", "/c")]
-        batch = await ledger.apply_move(moves.fill(batch, ONE, files, complete=True, now=11.0))
-        batch = await entered(ledger, batch, ONE)
-        one, two, three = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=12.0)
-        await ledger.settle_reports(batch.no, [done(one), erred(two, due_at=None)], now=13.0)
+        batch = await ledger.begin_flow(batch, phases=["ONE"], waits_at=None, now=11.0)
+        batch = await admit_all(ledger, batch, ["/a", "/b", "/c"])
+        one, two, three = await claimed(ledger, batch)
+        await ledger.settle_flow(batch.no, [done(one), failed(two)], now=13.0)
         ended = await ledger.accept_processed(
             batch.no, [awaited("/a")], message=outbox_message("02"), now=20.0
         )
-        assert await ledger.claim_tasks(batch.no, member=ME, limit=9, now=21.0) == []
+        assert await claimed(ledger, batch, now=21.0) == []
         assert await ledger.list_running(ME) == []
-        assert await ledger.list_workable(limit=9, now=99.0) == []
-        assert (await ledger.settle_reports(batch.no, [done(three)], now=22.0)).strays == 1
-        assert [listed.file.path for listed in await ledger.list_files(ended.batch, after=0, limit=9)] == [
-            "/a"
-        ]
+        assert await ledger.list_flowing(limit=9, now=99.0) == []
+        assert (await ledger.settle_flow(batch.no, [done(three)], now=22.0)).strays == 1
+        seen = await ledger.list_seen(ended.batch.no, 2, after=0, limit=9)
+        assert [listed.file.path for listed in seen] == ["/a"]
         (end,) = await ledger.list_inputs(batch.no, limit=9)
         assert (end.outcome, end.attempts, end.made) == (FileOutcome.DONE, 0, [])
         (counts,) = await ledger.count_tasks(batch.no)
@@ -261,7 +259,7 @@ class HousekeepingSuite:
         assert not await ledger.abandon_batch(idle, reason="idle", now=99.0, idle_before=30.0)
 
     async def test_what_has_ended_is_swept_once(self, ledger: LedgerAdapter) -> None:
-        await started(ledger, batch_id="01S")  # came in another way
+        await admitted(ledger, batch_id="01S")  # came in another way
         await ledger.cancel((await ledger.get_batch("01S")).no, act())
         opened = [await ledger.open_submission(new(f"01{name}")) for name in "ABC"]
         for submission, at in zip(opened, (60.0, 55.0, 70.0), strict=True):

@@ -4,10 +4,9 @@ import pytest
 
 from quire.ledger.flow_values import Follower
 from quire.ledger.port import RetrySelection, TaskSelection
-from quire.model.batch import Batch, Stage
+from quire.model.batch import Stage
 from quire.model.errors import Stale
 from tests.suites.flow_situations import (
-    NAMES,
     Select,
     admitted,
     by_file,
@@ -24,23 +23,12 @@ from tests.suites.flow_situations import (
     made,
     outcomes,
     parts,
+    retried,
     states_of,
 )
 from tests.suites.ledger_adapter import LedgerAdapter
-from tests.suites.ledger_flow_units_suite import gathered, given_tasks, path_of
+from tests.suites.ledger_flow_units_suite import all_units, gathered, given_tasks, path_of, worked
 from tests.suites.ledger_situations import act
-
-
-async def retried(
-    ledger: LedgerAdapter,
-    batch: Batch,
-    selection: TaskSelection | None = None,
-    *,
-    waiting: tuple[int, ...] = (),
-    names: tuple[str, ...] = NAMES,
-) -> Batch:
-    selection = selection or TaskSelection()
-    return await ledger.retry_flow(batch, selection, act(50.0), waiting=waiting, names=names)
 
 
 class FlowControlSuite:
@@ -212,6 +200,45 @@ class FlowControlSuite:
         later = await claimed(ledger, batch, 2, now=60.0)
         settled = await ledger.settle_flow(batch.no, [done(claim) for claim in (*again, *later)], now=61.0)
         assert (settled.applied, settled.strays) == (3, 0)
+        batch = await finished(ledger, batch)
+        assert {outcome for outcome, _ in (await outcomes(ledger, batch)).values()} == {"done"}
+        await check_counters(select, batch)
+
+    async def test_a_failed_folder_is_retried_by_the_path_of_any_member(
+        self, ledger: LedgerAdapter, select: Select
+    ) -> None:
+        batch = await given_tasks(ledger, await gathered(ledger, await worked(ledger)))
+        await all_units(ledger, batch, {"a/b": "torn"})
+        batch = await finished(ledger, batch)
+        assert (await ledger.preview_retry(batch.no, TaskSelection(path="4.tif"))).tasks == 0
+        selection = TaskSelection(path="a/b/2.tif")
+        assert (await ledger.preview_retry(batch.no, selection)).failed == [(2, "torn", 1)]
+        batch = await retried(ledger, batch, selection, waiting=(2,), names=("ONE", "DIRS"))
+        batch = await given_tasks(ledger, await gathered(ledger, batch))
+        assert sorted(await all_units(ledger, batch, now=60.0)) == ["", "a", "a/b", "a/c"]
+        batch = await finished(ledger, batch)
+        ends_of = await ledger.list_inputs(batch.no, limit=9)
+        assert [(one.outcome.value, one.error_class) for one in ends_of] == [("done", "")] * 4
+        assert await ledger.count_failures(batch.no) == {}
+        await check_counters(select, batch)
+
+    async def test_a_failure_of_a_folder_that_is_made_anew_is_forgotten_by_all_members(
+        self, ledger: LedgerAdapter, select: Select
+    ) -> None:
+        batch = await admitted(ledger, paths=["a/1.tif", "a/2.tif"], phases=["ONE", "DIRS"], waits_at=2)
+        one, two = await claimed(ledger, batch)
+        await ledger.settle_flow(batch.no, [failed(one), done(two)], now=11.0)
+        folders = ["", "a"]
+        batch = await given_tasks(ledger, await gathered(ledger, await ledger.get_batch(batch.id), folders))
+        await all_units(ledger, batch, {"a": "torn"})
+        batch = await finished(ledger, batch)
+        assert {outcome for outcome, _ in (await outcomes(ledger, batch)).values()} == {"failed"}
+        selection = TaskSelection(error_class="busy")
+        batch = await retried(ledger, batch, selection, waiting=(2,), names=("ONE", "DIRS"))
+        (again,) = await claimed(ledger, batch, now=60.0)
+        await ledger.settle_flow(batch.no, [done(again)], now=61.0)
+        batch = await given_tasks(ledger, await gathered(ledger, await ledger.get_batch(batch.id), folders))
+        assert await all_units(ledger, batch, now=62.0) == ["a", ""]
         batch = await finished(ledger, batch)
         assert {outcome for outcome, _ in (await outcomes(ledger, batch)).values()} == {"done"}
         await check_counters(select, batch)

@@ -4,7 +4,7 @@ import pytest
 
 from quire.engine import moves
 from quire.ledger.flow_values import Admission, FlowOffer, first_number
-from quire.model.batch import FlowState, Hold, Stage, TaskState
+from quire.model.batch import FlowState, Hold, Stage
 from quire.model.errors import Missing, Stale
 from quire.model.work import Outcome
 from quire.testing.factories import file
@@ -254,9 +254,3 @@ class FlowClaimSuite:
         claims += await claimed(ledger, batch, 2)
         assert sorted(claim.place.file_no for claim in claims if claim.place) == [1, 2, 3]
         await check_counters(select, batch)
-
-    async def test_a_task_can_be_looked_at(self, ledger: LedgerAdapter) -> None:
-        batch = await admitted(ledger, 1)
-        (claim,) = await claimed(ledger, batch)
-        task = await ledger.get_task(batch.no, claim.order.task_no)
-        assert (task.state, task.phase) == (TaskState.RUNNING, 1)

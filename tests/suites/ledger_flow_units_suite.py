@@ -72,6 +72,35 @@ def path_of(claim: Claim) -> str:
     return claim.order.file.path
 
 
+async def all_units(
+    ledger: LedgerAdapter, batch: Batch, failing: dict[str, str] | None = None, *, now: float = 20.0
+) -> list[str]:
+    """Every folder's task is tried once; the paths in the order of claims."""
+    seen = []
+    while claims := await claimed(ledger, batch, 2, now=now):
+        told = []
+        for claim in claims:
+            seen.append(path_of(claim))
+            kind = (failing or {}).get(path_of(claim))
+            if kind is None:
+                result = StepResult(facts={"of": path_of(claim)})
+                told.append(done(claim, ends(claim, of_unit=True), result=result))
+            else:
+                effects = ends(claim, of_unit=True, failure=fails(claim, error_class=kind))
+                told.append(failed(claim, effects, error_class=kind))
+        await ledger.settle_flow(batch.no, told, now=now + 1)
+    return seen
+
+
+def ancestors(paths: list[str]) -> list[str]:
+    """All folders above these paths."""
+    found = {""}
+    for path in paths:
+        parts = path.split("/")[:-1]
+        found |= {"/".join(parts[:number]) for number in range(1, len(parts) + 1)}
+    return sorted(found)
+
+
 class FlowUnitSuite:
     async def test_units_wait_for_all_documents(self, ledger: LedgerAdapter) -> None:
         batch = await admitted(ledger, paths=PATHS, phases=["ONE", "DIRS"], waits_at=2)
@@ -211,3 +240,63 @@ class FlowUnitSuite:
         ]
         earlier = await ledger.load_child_results(batch.no, [first_number(2) + units[1][0].no])
         assert list(earlier.values()) == [()]
+
+    async def test_the_orders_of_units_name_the_list_of_their_members(self, ledger: LedgerAdapter) -> None:
+        batch = await given_tasks(ledger, await gathered(ledger, await worked(ledger)))
+        claims = await claimed(ledger, batch, 2, now=20.0)
+        assert [path_of(claim) for claim in claims] == ["a/b", "a/c"]
+        for claim in claims:
+            unit = claim.order.file
+            assert (unit.size, unit.digest, unit.key.startswith("members/")) == (7, "f" * 64, True)
+
+    async def test_what_folders_have_tried_is_in_the_history_of_their_members(
+        self, ledger: LedgerAdapter
+    ) -> None:
+        batch = await given_tasks(ledger, await gathered(ledger, await worked(ledger)))
+        await all_units(ledger, batch, {"a/b": "torn"})
+        _, attempts = await ledger.get_file_history(batch.no, "a/b/2.tif")
+        assert [(one.phase, one.path, one.outcome) for one in attempts] == [
+            ("ONE", "a/b/2.tif", "done"),
+            ("DIRS", "a/b", "erred"),
+        ]
+
+    async def test_a_folder_is_told_what_those_right_below_it_gave(self, ledger: LedgerAdapter) -> None:
+        paths = [
+            *("a/x.tif", "a/b/x.tif", "a/b/c/x.tif", "a/d/x.tif"),
+            *("A/e/x.tif", "a_b/x.tif", "axb/c/x.tif", "x.tif"),
+        ]
+        batch = await gathered(ledger, await worked(ledger, paths), ancestors(paths))
+        batch = await given_tasks(ledger, batch)
+        numbers = await ledger.find_unit_numbers(batch.no, 2, ancestors(paths))
+        await all_units(ledger, batch, {"A/e": "torn"})
+        told = {}
+        for path, number in numbers.items():
+            task_no = first_number(2) + number
+            told[path] = (await ledger.load_child_results(batch.no, [task_no]))[task_no]
+        assert {path: [one.path for one in below] for path, below in told.items()} == {
+            "": ["A", "a", "a_b", "axb"],
+            "A": [],  # what is below it has failed
+            "A/e": [],
+            "a": ["a/b", "a/d"],
+            "a/b": ["a/b/c"],
+            "a/b/c": [],
+            "a/d": [],
+            "a_b": [],
+            "axb": ["axb/c"],
+            "axb/c": [],
+        }
+        assert told["a"][0].result == StepResult(facts={"of": "a/b"})
+
+    async def test_folders_of_uploaded_paths_are_told_as_well(self, ledger: LedgerAdapter) -> None:
+        """Those begin with a slash."""
+        paths = ["/x.tif", "/a/x.tif", "/a/b/x.tif", "/a/b/c/x.tif", "/d/x.tif"]
+        folders = ["", "/a", "/a/b", "/a/b/c", "/d"]
+        batch = await given_tasks(ledger, await gathered(ledger, await worked(ledger, paths), folders))
+        numbers = await ledger.find_unit_numbers(batch.no, 2, folders)
+        assert await all_units(ledger, batch) == ["/a/b/c", "/d", "/a/b", "/a", ""]
+        told = {}
+        for path, number in numbers.items():
+            task_no = first_number(2) + number
+            found = await ledger.load_child_results(batch.no, [task_no])
+            told[path] = [one.path for one in found[task_no]]
+        assert told == {"/a/b/c": [], "/a/b": ["/a/b/c"], "/a": ["/a/b"], "/d": [], "": ["/a", "/d"]}

@@ -1,37 +1,43 @@
 """What every ledger keeps for people to read: lists, ends, stories, events."""
 
+from typing import Any
+
 import pytest
 from msgspec import structs
 
 from quire.engine import moves
+from quire.ledger.flow_values import Admission, first_number
 from quire.ledger.port import BatchFilter, Upload
 from quire.model.batch import Batch, FileOutcome, Stage
 from quire.model.errors import Missing
 from quire.testing.factories import draft, file, outbox_message
-from tests.suites.ledger_adapter import LedgerAdapter
-from tests.suites.ledger_situations import (
-    ME,
-    ONE,
-    TWO,
-    act,
+from tests.suites.flow_situations import (
+    PLAN,
+    admit_all,
+    admitted,
+    begun,
+    claimed,
     done,
-    entered,
-    erred,
-    filled,
-    finalized,
-    folded,
-    started,
+    failed,
+    finished,
+    first,
     walked,
     worked,
 )
+from tests.suites.ledger_adapter import LedgerAdapter
+from tests.suites.ledger_situations import act, finalized
+
+ONE = ("ONE",)
+# Of each file ONE makes another one, which walks on; TWO makes an asset of all of them.
+TWO: dict[str, Any] = {"phases": ("ONE", "TWO"), "makes": {"ONE": (".one", True), "TWO": (".two", False)}}
 
 
 async def half_way(ledger: LedgerAdapter) -> Batch:
     """One input came in broken, one was skipped, one has failed in the first phase, one is done in it."""
     batch = await ledger.open_batch(draft())
     uploads = [
-        Upload(path="d/f0.tif", state="taken", size=10),
         Upload(path="d/f1.tif", state="taken", size=10),
+        Upload(path="d/f2.tif", state="taken", size=10),
         Upload(path="broken", state="failed", error_class="unreadable", reason="torn"),
         Upload(path="left", state="skipped", error_class="hidden", reason="hidden"),
     ]
@@ -40,10 +46,24 @@ async def half_way(ledger: LedgerAdapter) -> Batch:
         batch.no, manifest_key="m", total_files=2, message=outbox_message(), now=2.0
     )
     batch = await ledger.apply_move(moves.begin(batch, now=3.0))
-    files = [file(path) for path in ("d/f0.tif", "d/f1.tif")]
-    batch = await ledger.apply_move(moves.fill(batch, TWO, files, complete=True, now=4.0))
-    batch = await worked(ledger, await entered(ledger, batch, TWO), {("ONE", "d/f0.tif"): "busy"})
-    return await folded(ledger, batch, TWO)
+    batch = await ledger.begin_flow(batch, phases=TWO["phases"], waits_at=None, now=4.0)
+    batch = await admit_all(ledger, batch, ["d/f1.tif", "d/f2.tif"])
+    return await worked(ledger, batch, {("ONE", "d/f1.tif"): "busy"}, only=ONE, **TWO)
+
+
+async def untouched(ledger: LedgerAdapter, paths: list[str]) -> Batch:
+    """The first input is done; no step takes the others."""
+    batch = await begun(ledger, paths=paths, phases=ONE)
+    batch = await ledger.admit_files(
+        batch,
+        [Admission(no, file(path), None if no > 1 else first(no)) for no, path in enumerate(paths, start=1)],
+        cursor=len(paths),
+        admitted=len(paths),
+        admissible=len(paths),
+        complete=True,
+        now=5.0,
+    )
+    return await worked(ledger, batch, phases=ONE)
 
 
 class RecordsSuite:
@@ -55,9 +75,9 @@ class RecordsSuite:
         assert [one.id for one in await ledger.list_batches(BatchFilter(before=first[-1].no))] == ["01A"]
 
     async def test_batches_are_listed_by_what_is_wanted(self, ledger: LedgerAdapter) -> None:
-        ended = await walked(ledger, await started(ledger, batch_id="01A", plan=TWO, tenant="t1"), TWO)
-        await started(ledger, batch_id="01C", tenant="t2")
-        gone = await started(ledger, batch_id="01D", tenant="t1")
+        ended = await walked(ledger, await admitted(ledger, batch_id="01A", tenant="t1"))
+        await admitted(ledger, batch_id="01C", tenant="t2")
+        gone = await admitted(ledger, batch_id="01D", tenant="t1")
         await ledger.cancel(gone.no, act())
 
         async def listed(**wanted: object) -> list[str]:
@@ -81,11 +101,11 @@ class RecordsSuite:
         ends = await ledger.list_inputs(batch.no, limit=9)
         assert [(one.path, one.outcome, one.error_class) for one in ends] == [
             ("broken", FileOutcome.FAILED, "unreadable"),
-            ("d/f0.tif", FileOutcome.FAILED, "busy"),
-            ("d/f1.tif", FileOutcome.PENDING, ""),
+            ("d/f1.tif", FileOutcome.FAILED, "busy"),
+            ("d/f2.tif", FileOutcome.PENDING, ""),
             ("left", FileOutcome.SKIPPED, "hidden"),
         ]
-        batch = await walked(ledger, batch, TWO)
+        batch = await walked(ledger, batch, **TWO)
         ends = await ledger.list_inputs(batch.no, limit=9)
         assert [one.outcome for one in ends[1:3]] == [FileOutcome.FAILED, FileOutcome.DONE]
 
@@ -103,7 +123,7 @@ class RecordsSuite:
         assert "because" in ends[2].reason
         assert [
             one.path for one in await ledger.list_inputs(batch.no, limit=9, outcome=FileOutcome.CANCELLED)
-        ] == ["d/f1.tif"]
+        ] == ["d/f2.tif"]
 
     async def test_a_file_of_a_batch_in_error_has_failed(self, ledger: LedgerAdapter) -> None:
         batch = await half_way(ledger)
@@ -111,17 +131,17 @@ class RecordsSuite:
         failed = await ledger.list_inputs(batch.no, limit=9, outcome=FileOutcome.FAILED)
         assert [(one.path, one.error_class) for one in failed] == [
             ("broken", "unreadable"),
-            ("d/f0.tif", "busy"),
-            ("d/f1.tif", "batch_error"),
+            ("d/f1.tif", "busy"),
+            ("d/f2.tif", "batch_error"),
         ]
         assert "no way" in failed[2].reason
         (found,) = await ledger.list_inputs(batch.no, limit=9, error_class="batch_error")
-        assert found.path == "d/f1.tif"
+        assert found.path == "d/f2.tif"
 
     async def test_inputs_are_filtered_and_come_in_pages(self, ledger: LedgerAdapter) -> None:
         paths = [f"d/f{number}.tif" for number in range(8)]
-        fails = {("ONE", path): "odd" if number % 4 else "even" for number, path in enumerate(paths[::2])}
-        batch = await walked(ledger, await filled(ledger, paths, ONE), ONE, fails)
+        failing = {("ONE", path): "odd" if number % 4 else "even" for number, path in enumerate(paths[::2])}
+        batch = await walked(ledger, await admitted(ledger, paths=paths, phases=ONE), failing, phases=ONE)
 
         async def pages(**wanted: object) -> list[str]:
             found: list[str] = []
@@ -145,69 +165,65 @@ class RecordsSuite:
             await ledger.list_inputs(batch.no + 1, limit=9)
 
     async def test_a_type_that_no_phase_handles_is_skipped(self, ledger: LedgerAdapter) -> None:
-        batch = await filled(ledger, ["d/f0.tif", "d/f1.txt"], ONE)
-        files = await ledger.list_files(batch, after=0, limit=1)
-        batch = await ledger.apply_move(moves.discover(batch, ONE, files, complete=True, now=5.0))
-        batch = await folded(ledger, await worked(ledger, batch), ONE)
+        batch = await finished(ledger, await untouched(ledger, ["d/f1.tif", "d/f2.txt"]))
         end = (await ledger.list_inputs(batch.no, limit=9))[1]
         assert (end.outcome, end.error_class) == (FileOutcome.SKIPPED, "not_handled")
         assert "image/tiff" in end.reason
 
     async def test_a_type_that_is_left_alone_is_told_why(self, ledger: LedgerAdapter) -> None:
-        plan = structs.replace(ONE, left_alone={"image/tiff": "TIFFs are for tomorrow", "x/y": "no"})
-        batch = await filled(ledger, ["d/f0.tif", "d/f1.txt"], plan)
-        files = await ledger.list_files(batch, after=0, limit=1)
-        batch = await ledger.apply_move(moves.discover(batch, plan, files, complete=True, now=5.0))
-        batch = await folded(ledger, await worked(ledger, batch), plan)
+        plan = structs.replace(PLAN, left_alone={"image/tiff": "TIFFs are for tomorrow", "x/y": "no"})
+        batch = await finished(ledger, await untouched(ledger, ["d/f1.tif", "d/f2.txt"]), plan)
         end = (await ledger.list_inputs(batch.no, limit=9))[1]
         assert (end.outcome, end.error_class) == (FileOutcome.SKIPPED, "not_handled")
         assert end.reason == "TIFFs are for tomorrow"
 
     async def test_failed_tasks_are_listed_and_counted(self, ledger: LedgerAdapter) -> None:
         paths = [f"d/f{number}.tif" for number in range(4)]
-        fails = {("ONE", paths[0]): "busy", ("ONE", paths[2]): "odd", ("ONE", paths[3]): "busy"}
-        batch = await walked(ledger, await filled(ledger, paths, ONE), ONE, fails)
+        failing = {("ONE", paths[0]): "busy", ("ONE", paths[2]): "odd", ("ONE", paths[3]): "busy"}
+        batch = await walked(ledger, await admitted(ledger, paths=paths, phases=ONE), failing, phases=ONE)
         failed = await ledger.list_failed_tasks(batch.no, limit=2)
         failed += await ledger.list_failed_tasks(batch.no, after=failed[-1].task_no, limit=2)
-        assert [(one.task_no, one.phase, one.path, one.error_class, one.error) for one in failed] == [
-            (1, "ONE", paths[0], "busy", "busy"),
-            (3, "ONE", paths[2], "odd", "odd"),
-            (4, "ONE", paths[3], "busy", "busy"),
+        assert [
+            (one.task_no - first_number(1), one.phase, one.path, one.error_class, one.error) for one in failed
+        ] == [
+            (1, "ONE", paths[0], "busy", "busy!"),
+            (3, "ONE", paths[2], "odd", "odd!"),
+            (4, "ONE", paths[3], "busy", "busy!"),
         ]
         assert failed[0].key == f"cas/{paths[0]}"
         assert list((await ledger.count_failures(batch.no)).items()) == [("busy", 2), ("odd", 1)]
 
     async def test_the_story_of_a_file_has_every_attempt(self, ledger: LedgerAdapter) -> None:
-        batch = await started(ledger, files=2, plan=TWO)
-        one, two = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0)
-        await ledger.settle_reports(batch.no, [erred(one, due_at=10.0), done(two)], now=11.0)
-        (again,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=12.0)
-        files, attempts = await ledger.get_file_history(batch.no, "d/f0.tif")
+        batch = await admitted(ledger, 2, phases=TWO["phases"])
+        one, two = await claimed(ledger, batch)
+        await ledger.settle_flow(batch.no, [failed(one, due_at=10.0), done(two)], now=11.0)
+        (again,) = await claimed(ledger, batch, now=12.0)
+        files, attempts = await ledger.get_file_history(batch.no, "d/f1.tif")
         assert [(one.attempt, one.outcome, one.error_class, one.worker) for one in attempts] == [
             (1, "erred", "busy", "w"),
             (2, "", "", ""),
         ]
         assert (attempts[0].seconds, attempts[1].started_at) == (0.1, 12.0)
-        await ledger.settle_reports(batch.no, [done(again)], now=13.0)
-        batch = await walked(ledger, await folded(ledger, await ledger.get_batch(batch.id), TWO), TWO)
-        files, attempts = await ledger.get_file_history(batch.no, "d/f0.tif")
+        await ledger.release_flow_claims(batch.no, [(again.order.task_no, 2)])
+        batch = await walked(ledger, batch, now=13.0, **TWO)
+        files, attempts = await ledger.get_file_history(batch.no, "d/f1.tif")
         assert [(one.path, one.role, one.born, one.gone, one.listed) for one in files] == [
-            ("d/f0.tif", "input", 0, None, True),
-            ("d/f0.tif.one", "one", 1, None, True),
-            ("d/f0.tif.two", "two", 2, None, False),
-            ("d/f0.tif.one.two", "two", 2, None, False),
+            ("d/f1.tif", "input", 0, None, True),
+            ("d/f1.tif.one", "one", 1, None, True),
+            ("d/f1.tif.one.two", "two", 2, None, False),
+            ("d/f1.tif.two", "two", 2, None, False),
         ]
         assert [(one.phase, one.path, one.attempt) for one in attempts] == [
-            ("ONE", "d/f0.tif", 1),
-            ("ONE", "d/f0.tif", 2),
-            ("TWO", "d/f0.tif", 1),
-            ("TWO", "d/f0.tif.one", 1),
+            ("ONE", "d/f1.tif", 1),
+            ("ONE", "d/f1.tif", 3),
+            ("TWO", "d/f1.tif", 1),
+            ("TWO", "d/f1.tif.one", 1),
         ]
         assert await ledger.get_file_history(batch.no, "d/none") == ([], [])
 
     async def test_names_are_found_however_their_characters_are_composed(self, ledger: LedgerAdapter) -> None:
         paths = ["d/Cafe\u0301.tif", "d/Caf\u00e9.tif", "d/cafe.tif"]
-        batch = await walked(ledger, await filled(ledger, paths, ONE), ONE)
+        batch = await walked(ledger, await admitted(ledger, paths=paths, phases=ONE), phases=ONE)
         found = await ledger.list_inputs(batch.no, limit=9)
         assert [(one.path, one.outcome) for one in found] == [
             (path, FileOutcome.DONE) for path in sorted(paths)
@@ -217,8 +233,8 @@ class RecordsSuite:
             assert [(one.path, len(attempts)) for one in files] == [(path, 1)]
 
     async def test_events_tell_the_story_from_any_point_on(self, ledger: LedgerAdapter) -> None:
-        batch = await started(ledger)
-        await started(ledger, batch_id="01C")
+        batch = await admitted(ledger)
+        await admitted(ledger, batch_id="01C")
         events = await ledger.list_events(batch.no, limit=100)
         kinds = [kind for _, _, kind, _ in events]
         assert kinds == ["batch_opened", "batch_finalized", "batch_started", "phase_started"]
@@ -227,7 +243,7 @@ class RecordsSuite:
 
     async def test_counts_are_there_for_every_phase(self, ledger: LedgerAdapter) -> None:
         batch = await half_way(ledger)
-        assert batch.position.stage is Stage.DISCOVERING
+        assert batch.position.stage is Stage.FLOWING
         one, two = await ledger.count_tasks(batch.no)
         assert (one.phase, one.name, one.total, one.done, one.failed, one.settled) == (1, "ONE", 2, 1, 1, 2)
-        assert (two.phase, two.name, two.total) == (2, "TWO", 0)
+        assert (two.phase, two.name, two.total, two.settled) == (2, "TWO", 3, 0)

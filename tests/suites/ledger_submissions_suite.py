@@ -10,9 +10,9 @@ from quire.ledger.submissions import AWAITED, TAKEN, OwnerLoad
 from quire.model.batch import FileOutcome, Stage
 from quire.model.errors import Missing, Reject, Retry, Stale
 from quire.testing.factories import draft, outbox_message
+from tests.suites.flow_situations import admitted
 from tests.suites.ledger_adapter import LedgerAdapter
 from tests.suites.ledger_closing_suite import ClosingSuite, ElsewhereSuite, HousekeepingSuite
-from tests.suites.ledger_situations import started
 from tests.suites.submission_situations import arrived, awaited, closed, counters, kinds, new
 
 ODD_PATHS = (
@@ -54,7 +54,7 @@ class OpeningSuite:
         assert await kinds(ledger, opened.batch.no) == ["batch_opened"]
 
     async def test_a_batch_that_came_in_another_way_is_no_submission(self, ledger: LedgerAdapter) -> None:
-        batch = await started(ledger)
+        batch = await admitted(ledger)
         assert batch.hands_over_to == ""
         for name in (batch.id, "nobody"):
             with pytest.raises(Missing):

@@ -7,20 +7,20 @@ arrive, a batch moves, letters and the crew.
 import pytest
 
 from quire.engine import moves
+from quire.ledger.flow_values import Admission
 from quire.ledger.port import Upload
-from quire.model.batch import FileOutcome, Stage, TaskState
+from quire.model.batch import FileOutcome, Position, Stage
 from quire.model.errors import Missing, Stale
-from quire.model.pipeline import AddedFile, KeptFile, ListChange
 from quire.model.work import StepResult
-from quire.testing.factories import draft, file, outbox_message, phase, pipeline, product
+from quire.testing.factories import draft, file, outbox_message
+from tests.suites.flow_situations import admitted, begun, claimed, done, ends, failed, finished, first, made
 from tests.suites.ledger_adapter import LedgerAdapter
 from tests.suites.ledger_control_suite import ControlSuite
 from tests.suites.ledger_records_suite import RecordsSuite
 from tests.suites.ledger_rounds_suite import RoundsSuite
-from tests.suites.ledger_situations import ME, ONE, TWO, act, done, entered, erred, filled, finalized, started
+from tests.suites.ledger_situations import ME, act, finalized
 from tests.suites.ledger_submissions_suite import ReceptionSuite
-from tests.suites.ledger_tasks_suite import FloorSuite
-from tests.suites.ledger_units_suite import UnitsSuite
+from tests.suites.ledger_tasks_suite import TaskSuite
 
 
 class WalkSuite:
@@ -88,7 +88,7 @@ class WalkSuite:
         assert found.id == "01C"
 
     async def test_delivery_is_noted_once(self, ledger: LedgerAdapter) -> None:
-        batch = await started(ledger)
+        batch = await admitted(ledger)
         await ledger.mark_delivered(batch.no, now=20.0)
         await ledger.mark_delivered(batch.no, now=21.0)
         assert (await ledger.get_batch(batch.id)).delivered_at == 20.0
@@ -101,88 +101,61 @@ class WalkSuite:
             await ledger.apply_move(moves.begin(batch, now=3.0))
 
     async def test_a_stale_move_changes_nothing(self, ledger: LedgerAdapter) -> None:
-        batch = await started(ledger)
+        batch = await admitted(ledger)
         move = moves.fail(batch, "no", now=9.0)
         await ledger.apply_move(move)
         with pytest.raises(Stale):
             await ledger.apply_move(moves.fail(batch, "again", now=9.5))
         assert (await ledger.get_batch(batch.id)).error == "no"
 
-    async def test_an_empty_phase_is_over_as_soon_as_it_begins(self, ledger: LedgerAdapter) -> None:
-        batch = await started(ledger, files=0)
-        assert batch.position.stage is Stage.TRANSFORMING
-        assert not (await ledger.settle_reports(batch.no, [], now=11.0)).phase_ended
-
-    async def test_results_reach_the_transformation_and_the_record(self, ledger: LedgerAdapter) -> None:
-        batch = await started(ledger, files=2)
-        one, two = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0)
-        result = StepResult(products=(product("jpeg"),), facts={"pages": 1})
-        await ledger.settle_reports(batch.no, [done(one, result=result), erred(two, due_at=None)], now=11.0)
-        batch = await ledger.get_batch(batch.id)
-        tasks = await ledger.list_settled_tasks(batch, after=0, limit=10)
-        assert [(task.state, task.result) for task in tasks] == [
-            (TaskState.DONE, result),
-            (TaskState.FAILED, StepResult()),
-        ]
-        made = AddedFile(file("d/f0.jpg"), "jpeg")
-        augmenting = pipeline(phase(becomes=lambda *_: ListChange(KeptFile(("seen",)), (made,))))
-        move = moves.transform(batch, augmenting, tasks, {}, complete=True, now=12.0)
-        batch = await ledger.apply_move(move)
-        assert (batch.status, batch.completed_at) == ("DONE", 12.0)
+    async def test_results_reach_the_record(self, ledger: LedgerAdapter) -> None:
+        batch = await admitted(ledger, 2)
+        one, two = await claimed(ledger, batch)
+        asset = made("d/f1.jpg", role="jpeg", listed=False)
+        told = [done(one, ends(one, new_files=(asset,)), result=StepResult(facts={"pages": 1})), failed(two)]
+        await ledger.settle_flow(batch.no, told, now=11.0)
+        batch = await finished(ledger, batch)
+        assert (batch.status, batch.completed_at) == ("DONE", 40.0)
         first, second = await ledger.list_inputs(batch.no, limit=10)
-        assert (first.outcome, first.made, first.attempts) == (FileOutcome.DONE, [("jpeg", made.file)], 1)
-        assert (second.outcome, second.error_class, second.reason) == (FileOutcome.FAILED, "busy", "busy")
-        files = await ledger.list_files(batch, after=0, limit=10)
-        assert [one.file.path for one in files] == ["d/f0.tif", "d/f1.tif", "d/f0.jpg"]
-        assert files[0].file.tags == ("seen",)
+        assert (first.outcome, first.made, first.attempts) == (FileOutcome.DONE, [("jpeg", asset.file)], 1)
+        assert (second.outcome, second.error_class, second.reason) == (FileOutcome.FAILED, "busy", "why")
 
     async def test_rows_come_in_pages(self, ledger: LedgerAdapter) -> None:
-        batch = await started(ledger, files=5)
-        first = await ledger.list_files(batch, after=0, limit=3)
-        rest = await ledger.list_files(batch, after=first[-1].no, limit=3)
+        batch = await admitted(ledger, 5)
+        first = await ledger.list_seen(batch.no, 1, after=0, limit=3)
+        rest = await ledger.list_seen(batch.no, 1, after=first[-1].no, limit=3)
         assert [one.no for one in (*first, *rest)] == [1, 2, 3, 4, 5]
 
-    async def test_a_later_phase_reads_its_own_tasks_only(self, ledger: LedgerAdapter) -> None:
-        batch = await started(ledger, files=2, plan=TWO)
-        for claim in await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0):
-            await ledger.settle_reports(batch.no, [done(claim)], now=11.0)
-        batch = await ledger.get_batch(batch.id)
-        tasks = await ledger.list_settled_tasks(batch, after=0, limit=10)
-        move = moves.transform(batch, TWO, tasks, {}, complete=True, now=12.0)
-        batch = await entered(ledger, await ledger.apply_move(move), TWO)
-        claims = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0)
-        assert [claim.order.task_no for claim in claims] == [3, 4, 5, 6]
-        await ledger.settle_reports(batch.no, [done(claim) for claim in claims], now=11.0)
-        batch = await ledger.get_batch(batch.id)
-        tasks = await ledger.list_settled_tasks(batch, after=0, limit=10)
-        assert [task.task_no for task in tasks] == [3, 4, 5, 6]
-
-    async def test_names_in_use_are_counted_without_case(self, ledger: LedgerAdapter) -> None:
-        batch = await started(ledger, files=2)
-        assert await ledger.count_paths(batch.no, ["d/f0.tif", "d/none"]) == {"d/f0.tif": 1}
-        assert await ledger.count_paths(batch.no, []) == {}
-
-    async def test_the_name_of_a_folder_is_in_use_too(self, ledger: LedgerAdapter) -> None:
-        batch = await started(ledger, files=2)
-        assert await ledger.count_paths(batch.no, ["d", "d/f0", "e", "d/f0.tif/x"]) == {"d": 1}
+    async def test_where_batches_stand_is_known_by_number(self, ledger: LedgerAdapter) -> None:
+        batch = await admitted(ledger)
+        found = await ledger.get_positions([batch.no, batch.no + 1])
+        assert found == {batch.no: Position(Stage.FLOWING, 1, 3)}
 
     async def test_an_abandoned_batch_has_ended_with_its_reason(self, ledger: LedgerAdapter) -> None:
-        batch = await started(ledger)
+        batch = await admitted(ledger)
         await ledger.abandon_batch(batch.no, reason="changed", now=9.0)
         await ledger.abandon_batch(batch.no, reason="once more", now=9.5)
         batch = await ledger.get_batch(batch.id)
         assert (batch.ended, batch.error, batch.completed_at) == (True, "changed", 9.0)
-        assert await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0) == []
+        assert await claimed(ledger, batch) == []
 
     async def test_a_batch_that_is_put_off_rests_until_then(self, ledger: LedgerAdapter) -> None:
-        batch = await filled(ledger, ["a"], ONE)
+        batch = await begun(ledger, 1)
         await ledger.postpone_move(batch.no, batch.position, retries=1, until=20.0, reason="no", now=10.0)
         rested = await ledger.get_batch(batch.id)
         assert (rested.phase_retries, rested.rests_until) == (1, 20.0)
         assert await ledger.take_batches(ME, limit=9, now=19.0) == []
         assert await ledger.next_alarm(now=19.0) == 20.0
         assert [one.no for one in await ledger.take_batches(ME, limit=9, now=20.0)] == [batch.no]
-        batch = await entered(ledger, batch, ONE)
+        batch = await ledger.admit_files(
+            batch,
+            [Admission(1, file("d/f1.tif"), first(1))],
+            cursor=1,
+            admitted=1,
+            admissible=1,
+            complete=True,
+            now=20.0,
+        )
         assert (batch.phase_retries, batch.rests_until) == (0, 0.0)
         with pytest.raises(Stale):
             await ledger.postpone_move(
@@ -193,8 +166,8 @@ class WalkSuite:
 class CrewSuite:
     async def test_what_one_takes_nobody_else_gets_until_it_is_left(self, ledger: LedgerAdapter) -> None:
         for name in ("01A", "01C", "01D"):
-            await filled(ledger, ["a"], ONE, name)
-        await started(ledger, batch_id="01E")  # its tasks run: nothing to move
+            await begun(ledger, 1, batch_id=name)
+        await admitted(ledger, batch_id="01E")  # its tasks run: nothing to move
         first = await ledger.take_batches(1, limit=2, now=5.0)
         second = await ledger.take_batches(2, limit=9, now=5.0)
         assert ([one.id for one in first], [one.id for one in second]) == (["01A", "01C"], ["01D"])
@@ -207,24 +180,16 @@ class CrewSuite:
             "01D"
         ]
 
-    async def test_a_batch_whose_tasks_run_is_nobodys(self, ledger: LedgerAdapter) -> None:
-        batch = await filled(ledger, ["a"], ONE)
-        await ledger.take_batches(1, limit=9, now=5.0)
-        batch = await entered(ledger, batch, ONE)
-        (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=9, now=10.0)
-        await ledger.settle_reports(batch.no, [done(claim)], now=11.0)
-        assert [one.no for one in await ledger.take_batches(2, limit=9, now=12.0)] == [batch.no]
-
     async def test_the_more_important_is_taken_first(self, ledger: LedgerAdapter) -> None:
-        await filled(ledger, ["a"], ONE, "01A", tier=4)
-        await filled(ledger, ["a"], ONE, "01C", tier=2)
+        await begun(ledger, 1, batch_id="01A", tier=4)
+        await begun(ledger, 1, batch_id="01C", tier=2)
         assert [one.id for one in await ledger.take_batches(1, limit=1, now=5.0)] == ["01C"]
 
     async def test_pipelines_that_one_does_not_know_take_no_room(self, ledger: LedgerAdapter) -> None:
         for number in range(4):
-            await filled(ledger, ["a"], ONE, f"01S{number}", pipeline="strange", tier=1)
-            await filled(ledger, ["a"], ONE, f"01N{number}", pipeline_version=2, tier=1)
-        await filled(ledger, ["a"], ONE, "01P")
+            await begun(ledger, 1, batch_id=f"01S{number}", pipeline="strange", tier=1)
+            await begun(ledger, 1, batch_id=f"01N{number}", pipeline_version=2, tier=1)
+        await begun(ledger, 1, batch_id="01P")
         assert await ledger.take_batches(1, limit=2, now=5.0, known=[]) == []
         taken = await ledger.take_batches(1, limit=2, now=5.0, known=[("plain", 1, ""), ("strange", 2, "")])
         assert [one.id for one in taken] == ["01P"]
@@ -252,7 +217,7 @@ class CrewSuite:
 
     async def test_what_the_dismissed_had_taken_is_free(self, ledger: LedgerAdapter) -> None:
         member = await ledger.add_member("one", "conductor", "here", now=1.0)
-        batch = await filled(ledger, ["a"], ONE)
+        batch = await begun(ledger, 1)
         await ledger.take_batches(member.no, limit=9, now=5.0)
         assert await ledger.take_batches(member.no + 1, limit=9, now=5.0) == []
         await ledger.remove_member(member.no)
@@ -260,39 +225,37 @@ class CrewSuite:
 
     async def test_who_was_dismissed_gets_nothing_any_more(self, ledger: LedgerAdapter) -> None:
         gone, here = [await ledger.add_member(name, "house", "here", now=1.0) for name in ("gone", "here")]
-        working = await started(ledger, batch_id="01A")
-        moving = await filled(ledger, ["a"], ONE, "01C")
+        working = await admitted(ledger, batch_id="01A")
+        moving = await begun(ledger, 1, batch_id="01C")
         await ledger.remove_member(gone.no)
-        assert await ledger.claim_tasks(working.no, member=gone.no, limit=9, now=10.0) == []
+        assert await ledger.claim_phase(working.no, 1, member=gone.no, limit=9, now=10.0) == []
         assert await ledger.take_batches(gone.no, limit=9, now=10.0) == []
-        assert len(await ledger.claim_tasks(working.no, member=here.no, limit=9, now=10.0)) == 3
+        assert len(await ledger.claim_phase(working.no, 1, member=here.no, limit=9, now=10.0)) == 3
         assert [one.no for one in await ledger.take_batches(here.no, limit=9, now=10.0)] == [moving.no]
 
     async def test_who_has_attempts_out_stays_in_the_crew(self, ledger: LedgerAdapter) -> None:
         member = await ledger.add_member("one", "house", "here", now=1.0)
-        batch = await started(ledger, files=2)
-        one, two = await ledger.claim_tasks(batch.no, member=member.no, limit=9, now=10.0)
-        await ledger.settle_reports(batch.no, [done(one)], now=11.0)
+        batch = await admitted(ledger, 2)
+        one, two = await ledger.claim_phase(batch.no, 1, member=member.no, limit=9, now=10.0)
+        await ledger.settle_flow(batch.no, [done(one)], now=11.0)
         await ledger.remove_member(member.no)
         assert await ledger.record_heartbeat(member.no, now=12.0)
         assert await ledger.list_running(member.no) == [two]
-        await ledger.settle_reports(batch.no, [erred(two, due_at=20.0, blame=False)], now=13.0)
+        await ledger.settle_flow(batch.no, [failed(two, due_at=20.0, blame=False)], now=13.0)
         await ledger.remove_member(member.no)
         assert await ledger.list_members() == []
 
     async def test_attempts_of_a_batch_that_has_ended_keep_nobody(self, ledger: LedgerAdapter) -> None:
         member = await ledger.add_member("one", "house", "here", now=1.0)
-        batch = await started(ledger)
-        await ledger.claim_tasks(batch.no, member=member.no, limit=9, now=10.0)
+        batch = await admitted(ledger)
+        await ledger.claim_phase(batch.no, 1, member=member.no, limit=9, now=10.0)
         await ledger.cancel(batch.no, act())
         await ledger.remove_member(member.no)
         assert await ledger.list_members() == []
 
 
-class LedgerSuite(
-    WalkSuite, CrewSuite, FloorSuite, UnitsSuite, RoundsSuite, ControlSuite, RecordsSuite, ReceptionSuite
-):
+class LedgerSuite(WalkSuite, CrewSuite, TaskSuite, RoundsSuite, ControlSuite, RecordsSuite, ReceptionSuite):
     """All of it."""
 
 
-__all__ = ["LedgerSuite", "done", "erred", "started"]
+__all__ = ["LedgerSuite"]

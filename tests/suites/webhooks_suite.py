@@ -11,8 +11,9 @@ from quire.events.port import Webhook, WebhookDelivery, WebhookStore
 from quire.model.batch import Budget
 from quire.model.errors import Missing, Stale
 from quire.testing.factories import draft
+from tests.suites.flow_situations import admitted, claimed, done, walked
 from tests.suites.ledger_adapter import LedgerAdapter
-from tests.suites.ledger_situations import ME, ONE, act, done, filled, finalized, started, walked
+from tests.suites.ledger_situations import act, finalized
 
 LEASE = 60.0
 
@@ -78,7 +79,7 @@ class WebhookSuite:
         self, ledger: LedgerAdapter, webhooks: WebhookStore
     ) -> None:
         await webhooks.add_webhook(hook())
-        batch = await walked(ledger, await filled(ledger, ["f.tif"], ONE), ONE)
+        batch = await walked(ledger, await admitted(ledger, 1, phases=["ONE"]), phases=["ONE"])
         happened = await ledger.list_events(batch.no, limit=99)
         found = await due(webhooks)
         assert [(one.event_no, one.happened_at, one.kind) for one in found] == [one[:3] for one in happened]
@@ -128,9 +129,9 @@ class WebhookSuite:
         self, ledger: LedgerAdapter, webhooks: WebhookStore
     ) -> None:
         await webhooks.add_webhook(hook(kinds=("batch_held",)))
-        batch = await started(ledger, budget=Budget(seconds=0.05))
-        (claim,) = await ledger.claim_tasks(batch.no, member=ME, limit=1, now=10.0)
-        await ledger.settle_reports(batch.no, [done(claim)], now=11.0)
+        batch = await admitted(ledger, budget=Budget(seconds=0.05))
+        (claim,) = await claimed(ledger, batch, limit=1)
+        await ledger.settle_flow(batch.no, [done(claim)], now=11.0)
         (found,) = await due(webhooks)
         assert (found.kind, found.happened_at) == ("batch_held", 11.0)
         assert "reason" in found.data

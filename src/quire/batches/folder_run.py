@@ -12,20 +12,18 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from quire.batches import export, phased_run
-from quire.batches.batch_run import GRACE_SECONDS, BatchRun, RunFiles, RunObserver, RunResult, run_engine
+from quire.batches import export
+from quire.batches.batch_run import BatchRun, RunFiles, RunObserver, RunResult
 from quire.batches.context import RunContext
 from quire.batches.intake import can_continue
 from quire.batches.submission import draft_batch, is_same_pipeline
 from quire.batches.uploads import is_unchanged
-from quire.batches.work import stop_on_event
 from quire.engine.flow import next_waiting_phase
 from quire.model.batch import Batch, Stage
 from quire.model.errors import Reject
-from quire.model.pipeline import Pipeline
-from quire.model.pipelines import AnyPipeline
+from quire.model.pipelines import as_plan
 from quire.model.plan import Plan
-from quire.tools.folder_scan import FolderListing, check_roots, scan, scan_folders
+from quire.tools.folder_scan import FolderListing, check_roots, scan_folders
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
@@ -40,21 +38,19 @@ async def run_folder(
 ) -> RunResult:
     """Raises Reject for a bad request, Misconfigured when the engine or the output folder cannot be used."""
     began = context.clock.monotonic()
-    pipeline = find_pipeline(request.pipeline, context)
+    plan = find_pipeline(request.pipeline, context)
     await asyncio.to_thread(prepare, request)
     with context.claim_request(compute_run_key(request)):
-        if isinstance(pipeline, Plan):
-            run = await _begin(request, pipeline, context, observer, stop)
-            return await run.carry_out(began)
-        return await _run_by_phases(request, pipeline, context, observer, stop, began)
+        run = await _begin(request, plan, context, observer, stop)
+        return await run.carry_out(began)
 
 
-def find_pipeline(name: str, context: RunContext) -> AnyPipeline:
-    pipeline: AnyPipeline | None = context.pipelines.get(name)
+def find_pipeline(name: str, context: RunContext) -> Plan:
+    pipeline = context.pipelines.get(name)
     if pipeline is None:
         known = ", ".join(sorted(context.pipelines))
         raise Reject(f"there is no pipeline {name!r}; known: {known}", code="unknown_pipeline")
-    return pipeline
+    return as_plan(pipeline)
 
 
 def prepare(request: RunRequest) -> None:
@@ -139,46 +135,3 @@ def compute_run_key(request: RunRequest, *more: str) -> str:
         *more,
     ]
     return hashlib.sha256("\0".join(asked).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-async def _run_by_phases(
-    request: RunRequest,
-    pipeline: Pipeline,
-    context: RunContext,
-    observer: RunObserver,
-    stop: asyncio.Event,
-    began: float,
-) -> RunResult:
-    found = await asyncio.to_thread(
-        lambda: list(scan(request.roots, leave_out=[request.out, *request.own_folders]))
-    )
-    passed_over = sum(one.state != "found" for one in found)
-    observer.scanned(len(found), sum(one.size for one in found), passed_over, whole=True)
-    key = compute_run_key(request)
-    earlier = await context.uploads.find_run(key)
-    continued = await phased_run.find_resumable(earlier, pipeline, found, context)
-    # Workers start while files are being uploaded.
-    async with context.start_engine() as loop:
-        batch = await phased_run.submit_files(
-            key,
-            pipeline,
-            found,
-            context,
-            earlier=earlier,
-            continued=continued,
-            opened=lambda batch: observer.opened(batch, resumed=continued is not None),
-            stored=observer.uploaded,
-            stop=stop,
-        )
-        if not stop.is_set():
-            stopper = asyncio.create_task(stop_on_event(stop, loop))
-            try:
-                batch = await run_engine(batch, loop, context, observer)
-            finally:
-                stopper.cancel()
-                await loop.shut_down(GRACE_SECONDS)
-    summary = None
-    if batch.ended:
-        seconds = context.clock.monotonic() - began
-        summary = await export.export_run(batch, request.out, context, observer.exported, seconds, stop)
-    return RunResult(batch=batch, summary=summary, seconds=context.clock.monotonic() - began)

@@ -243,7 +243,6 @@ _DOING = {
     Stage.GATHERING: "grouping files for",
     Stage.DISCOVERING: "finding the tasks of",
     Stage.TRANSFORMING: "collecting the results of",
-    Stage.ENDING: "ending after",
 }
 
 

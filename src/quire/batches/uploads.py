@@ -1,11 +1,10 @@
-"""Uploads the files of a folder into an open batch: bytes into the blob store, a record into the ledger.
+"""Stores the files of a folder for a batch, and compares a folder with what a batch has recorded of it.
 
-Several files are read at once; records are written many per transaction, and only after the bytes are stored.
 A file that changes or vanishes while it is read is refused with that reason.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from quire.blobs import content
@@ -16,49 +15,9 @@ from quire.model.errors import Misconfigured, Missing, QuireError, Retry
 from quire.tools.folder_scan import ScannedFile, changed_at_ns, stamp
 from quire.tools.sniff import content_type
 
-CONCURRENT_FILES = 8
-GROUP_FILES = 256
-GROUP_BYTES = 256 << 20
 SETTLED_SECONDS = 2.0
 HEAD_BYTES = 512
 _CHANGED = ("changed", "it was written to while quire was reading it; run again when it is at rest")
-
-Progress = Callable[[int], None]  # files uploaded since the last call
-
-
-async def upload_files(
-    batch_no: int,
-    found: Sequence[ScannedFile],
-    *,
-    uploads: UploadStore,
-    blobs: Blobs,
-    progress: Progress,
-    stop: asyncio.Event,
-    earlier: Batch | None = None,
-) -> bool:
-    """Store and record every file that is not recorded yet; delete the records of files that are gone.
-
-    False when it was stopped before the end; files recorded by then are not read again. Neither is a file
-    that has not changed since an `earlier` batch.
-    """
-    reader = FileReader(blobs, await load_trusted(uploads, earlier))
-    recorded = await load_uploads(uploads, batch_no)
-    await uploads.forget_uploads(batch_no, recorded.keys() - {one.path for one in found})
-    fresh = [one for one in found if not _is_uploaded(recorded.get(one.path), one)]
-    progress(len(found) - len(fresh))
-    for group in _group_files(fresh):
-        if stop.is_set():
-            return False
-        limit = asyncio.Semaphore(CONCURRENT_FILES)
-        records = await asyncio.gather(*(_read_within(limit, reader, one) for one in group))
-        await uploads.record_uploads(batch_no, records)
-        progress(len(records))
-    return True
-
-
-async def _read_within(limit: asyncio.Semaphore, reader: "FileReader", found: ScannedFile) -> Upload:
-    async with limit:
-        return await reader.read(found)
 
 
 async def is_unchanged(batch_no: int, found: Sequence[ScannedFile], *, uploads: UploadStore) -> bool:
@@ -82,25 +41,6 @@ def is_same(upload: Upload | None, found: ScannedFile) -> bool:
     if found.state != "found":
         return upload.state == found.state and upload.error_class == found.error_class
     return upload.stamp == found.stamp
-
-
-def _is_uploaded(upload: Upload | None, found: ScannedFile) -> bool:
-    """Whether a file need not be read again. A file that could not be read is tried again."""
-    return is_same(upload, found) and (found.state != "found" or upload is None or upload.state == "taken")
-
-
-def _group_files(found: Sequence[ScannedFile]) -> Iterator[Sequence[ScannedFile]]:
-    """Groups bounded in files and in bytes: a run can be stopped between two of them."""
-    group: list[ScannedFile] = []
-    size = 0
-    for one in found:
-        if group and (len(group) >= GROUP_FILES or size + one.size > GROUP_BYTES):
-            yield group
-            group, size = [], 0
-        group.append(one)
-        size += one.size
-    if group:
-        yield group
 
 
 async def load_trusted(uploads: UploadStore, earlier: Batch | None) -> dict[str, Upload]:

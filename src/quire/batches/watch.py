@@ -28,7 +28,6 @@ from quire.batches.folder_run import (
 from quire.batches.uploads import load_uploads
 from quire.ledger.port import Upload
 from quire.model.batch import Batch, Stage
-from quire.model.errors import Reject
 from quire.model.plan import Plan, digest_of
 from quire.tools.folder_scan import FolderListing, ScannedFile
 
@@ -65,8 +64,6 @@ async def watch_folder(
     what `run_folder` raises.
     """
     plan = find_pipeline(request.run.pipeline, context)
-    if not isinstance(plan, Plan):
-        raise Reject(f"the pipeline {plan.name!r} cannot be watched with", code="unknown_pipeline")
     await asyncio.to_thread(prepare, request.run)
     key = compute_run_key(request.run, "watch", str(plan.version), digest_of(plan))
     with context.claim_request(key):

@@ -27,8 +27,9 @@ KEPT_ROLE = "kept"  # of a document's row with other tags
 
 def find_next(plan: Plan, file: File, after: int) -> tuple[int, tuple[int, ...]] | None:
     """The first phase after this one with steps that take the document, and which of its steps."""
-    for number in range(after, len(plan.phases)):
-        phase = plan.phases[number]
+    phases = plan.phases
+    for number in range(after, len(phases)):
+        phase = phases[number]
         if phase.unit is PlanUnit.FILE and (branches := accepting(phase, file)):
             return number + 1, branches
     return None
@@ -36,7 +37,10 @@ def find_next(plan: Plan, file: File, after: int) -> tuple[int, tuple[int, ...]]
 
 def accepting(phase: PlanPhase, file: File) -> tuple[int, ...]:
     """Which steps of a phase take the document."""
-    return tuple(place for place, step in enumerate(phase.steps) if step.accepts.matches(file))
+    steps = phase.steps
+    if len(steps) == 1:  # most phases; asked for every task
+        return (0,) if steps[0].accepts.matches(file) else ()
+    return tuple(place for place, step in enumerate(steps) if step.accepts.matches(file))
 
 
 def follow(

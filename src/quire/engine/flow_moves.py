@@ -19,6 +19,7 @@ from quire.ledger.port import FlowStore, ListedFile
 from quire.model.batch import Batch, FlowState
 from quire.model.clock import Clock
 from quire.model.files import File
+from quire.model.manifest import Manifest, files
 from quire.model.plan import Plan, PlanUnit
 from quire.model.work import MemberFile, Value
 
@@ -27,13 +28,35 @@ JOINS_AT_ONCE = 500
 UNITS_AT_ONCE = 100
 
 
+class _OpenManifest:
+    """A manifest that is read in chunks, twice: once for the list, once for the first tasks."""
+
+    def __init__(self, checked: Manifest) -> None:
+        self._manifest = checked
+        self._at = -1
+        self._following: File | None = None  # the first entry that was not given out
+        self._entries: Iterator[File] = iter(())
+
+    def read(self, after: int, limit: int) -> tuple[list[File], bool]:
+        """Up to `limit` entries after so many, and whether they are the last."""
+        if after != self._at:
+            self._entries = files(self._manifest)
+            for _ in islice(self._entries, after):
+                pass  # written before a restart
+            self._following = next(self._entries, None)
+        chunk = [] if self._following is None else [self._following]
+        chunk += islice(self._entries, limit - len(chunk))
+        self._following = next(self._entries, None)
+        self._at = after + len(chunk)
+        return chunk, self._following is None
+
+
 class FlowMoves:
     def __init__(self, flow: FlowStore, blobs: Blobs, clock: Clock) -> None:
         self._flow = flow
         self._blobs = blobs
         self._clock = clock
-        # Batch → entries read so far, the first entry that was not taken yet, and the rest of its manifest.
-        self._manifests: dict[int, tuple[int, File | None, Iterator[File]]] = {}
+        self._manifests: dict[int, _OpenManifest] = {}  # by batch
 
     def forget(self, batch_no: int | None = None) -> None:
         """Forget manifests that are being read."""
@@ -76,6 +99,8 @@ class FlowMoves:
         entries, is_end = await self._read_entries(batch, cursor, ROWS_AT_ONCE)
         last = cursor + len(entries)
         whole = is_end and not cursor  # a short list is written and given its tasks at once
+        if whole:
+            self.forget(batch.no)
         admissions = [
             Admission(no, file, follow(plan, file, no, 0) if whole else None)
             for no, file in enumerate(entries, start=cursor + 1)
@@ -98,6 +123,8 @@ class FlowMoves:
             Admission(no, None, follow(plan, file, no, 0)) for no, file in enumerate(entries, start=first)
         ]
         admitted = flow.admitted + len(entries)
+        if admitted == flow.admissible:
+            self.forget(batch.no)
         return await self._flow.admit_files(
             batch,
             admissions,
@@ -110,21 +137,11 @@ class FlowMoves:
 
     async def _read_entries(self, batch: Batch, after: int, limit: int) -> tuple[list[File], bool]:
         """The next entries of the manifest, and whether they are the last."""
-        first, entries = await self._open_manifest(batch, after)
-        chunk = ([] if first is None else [first]) + list(islice(entries, limit - (first is not None)))
-        following = next(entries, None)
-        if following is not None:
-            self._manifests[batch.no] = (after + len(chunk), following, entries)
-        return chunk, following is None
-
-    async def _open_manifest(self, batch: Batch, cursor: int) -> tuple[File | None, Iterator[File]]:
-        """The manifest is decoded once and its iterator kept for the next chunk."""
-        at, first, entries = self._manifests.pop(batch.no, (-1, None, iter(())))
-        if at != cursor:
-            first, entries = None, await manifest.read_entries(self._blobs, batch)
-            for _ in islice(entries, cursor):
-                pass  # written before a restart
-        return first, entries
+        opened = self._manifests.get(batch.no)
+        if opened is None:
+            opened = _OpenManifest(await manifest.read_manifest(self._blobs, batch))
+            self._manifests[batch.no] = opened
+        return opened.read(after, limit)
 
     async def _resolve_joins(self, batch: Batch, plan: Plan) -> bool:
         joins = await self._flow.list_complete_joins(batch.no, JOINS_AT_ONCE)

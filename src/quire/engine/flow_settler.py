@@ -87,6 +87,8 @@ def _part(settlements: list[Settlement]) -> list[list[Settlement]]:
     """One report of each task at a time: what a second one does depends on what followed from the first, as
     when an attempt was given up and has succeeded after all.
     """
+    if len({one.report.task_no for one in settlements}) == len(settlements):
+        return [settlements]
     parts: list[list[Settlement]] = [[]]
     times: Counter[int] = Counter()
     for one in settlements:

@@ -1,20 +1,17 @@
 """Reads a batch's manifest from the store."""
 
-from collections.abc import Iterator
-
 from quire.blobs.port import Blobs
 from quire.engine.handover import original_key
 from quire.model.batch import Batch
 from quire.model.errors import Missing, Reject
-from quire.model.files import File
-from quire.model.manifest import check, files
+from quire.model.manifest import Manifest, check
 
 MAX_MANIFEST_BYTES = 1024 * 1024 * 1024
 
 
-async def read_entries(blobs: Blobs, batch: Batch) -> Iterator[File]:
-    """The files of the batch's first manifest, in its order. Raises Reject when it is not one, before any of
-    them is given out: rows are written while they come, and a batch is not to be refused half-written.
+async def read_manifest(blobs: Blobs, batch: Batch) -> Manifest:
+    """The batch's first manifest. Raises Reject when it is not one, or any of its entries is none: rows are
+    written while they are read, and a batch is not to be refused half-written.
     """
     if batch.manifest_key is None:
         raise Reject("the batch has no manifest", code="bad_manifest")
@@ -23,7 +20,7 @@ async def read_entries(blobs: Blobs, batch: Batch) -> Iterator[File]:
     if size > MAX_MANIFEST_BYTES:
         raise Reject(f"the manifest has {size} bytes, the limit is {MAX_MANIFEST_BYTES}", code="bad_manifest")
     data = await blobs.get(key)
-    return files(check(data, batch.id, prefix=staging_prefix(key, batch.id)))
+    return check(data, batch.id, prefix=staging_prefix(key, batch.id))
 
 
 async def _first(blobs: Blobs, batch: Batch, key: str) -> str:

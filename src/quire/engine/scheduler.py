@@ -21,6 +21,7 @@ from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Reject, Retry, Stale, Unavailable
 from quire.model.files import File
+from quire.model.manifest import files
 from quire.model.pipeline import Phase, Pipeline, Unit
 from quire.model.pipelines import AnyPipeline, Pipelines, stored_plan, to_pipelines
 from quire.model.plan import Plan, digest_of
@@ -227,7 +228,7 @@ class Scheduler:
         cursor = batch.position.cursor
         at, entries = self._manifests.pop(batch.no, (-1, iter(())))
         if at != cursor:
-            entries = await manifest.read_entries(self._blobs, batch)
+            entries = files(await manifest.read_manifest(self._blobs, batch))
             for _ in islice(entries, cursor):
                 pass  # written before a restart
         chunk = list(islice(entries, ROWS_AT_ONCE))

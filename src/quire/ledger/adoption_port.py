@@ -65,8 +65,9 @@ class AdoptionStore(Protocol):
     async def adopt_batch(
         self, batch: Batch, *, plan: str, digest: str, phases: Sequence[str], waits_at: int | None, now: float
     ) -> Batch | None:
-        """The batch flows from now on, by this plan; adopting its documents is a source. None while members
-        of an earlier version are at work. Raises Stale when it has moved.
+        """The batch flows from now on, by this plan; adopting its documents is a source. Attempts that were
+        out have ended as interrupted. None while members of an earlier version are at work. Raises Stale when
+        it has moved.
         """
         ...
 

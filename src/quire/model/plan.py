@@ -55,12 +55,13 @@ class Accepts(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not (self.kinds or self.needs or self.refuses)
 
     def matches(self, file: File) -> bool:
-        if self.everything:
+        kinds, needs, refuses = self.kinds, self.needs, self.refuses
+        if not (kinds or needs or refuses):
             return True
         return (
-            (not self.kinds or any(_matches(pattern, file) for pattern in self.kinds))
-            and all(_matches(pattern, file) for pattern in self.needs)
-            and not any(_matches(pattern, file) for pattern in self.refuses)
+            (not kinds or any(_matches(pattern, file) for pattern in kinds))
+            and all(_matches(pattern, file) for pattern in needs)
+            and not any(_matches(pattern, file) for pattern in refuses)
         )
 
     def may_take(self, name: str) -> bool:

@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from quire.ledger.port import BatchDraft, ListedFile, OutboxMessage, SettledTask
-from quire.model.batch import Batch, Position, Stage, TaskState
+from quire.ledger.port import BatchDraft, OutboxMessage
+from quire.model.batch import Batch, Position, Stage
 from quire.model.files import File, Product
 from quire.model.ids import BatchId
-from quire.model.pipeline import KeptFile, ListChange, Phase, Pipeline
-from quire.model.work import Outcome, Report, StepResult
+from quire.model.plan import Plan, PlanPhase, PlanStep
+from quire.model.work import Outcome, Report
+
+_PHASE_FIELDS = ("steps", "unit", "task_prefix", "pace")
 
 
 def file(path: str = "a/b.tif", **changes: Any) -> File:
@@ -22,10 +24,6 @@ def file(path: str = "a/b.tif", **changes: Any) -> File:
     return File(**(known | changes))
 
 
-def listed_file(no: int = 1, path: str = "a/b.tif", *, root: int | None = None, **changes: Any) -> ListedFile:
-    return ListedFile(no, root if root is not None else no, file(path, **changes))
-
-
 def product(role: str = "jpeg", **changes: Any) -> Product:
     known: dict[str, Any] = {
         "role": role,
@@ -37,21 +35,8 @@ def product(role: str = "jpeg", **changes: Any) -> Product:
     return Product(**(known | changes))
 
 
-def settled_task(
-    task_no: int = 1,
-    state: TaskState = TaskState.DONE,
-    *,
-    of: ListedFile | None = None,
-    products: tuple[Product, ...] = (),
-    error_class: str = "",
-    error: str = "",
-) -> SettledTask:
-    result = StepResult(products=products)
-    return SettledTask(task_no, state, 1, of or listed_file(task_no), result, error_class, error)
-
-
 def batch(
-    stage: Stage = Stage.WORKING, phase: int = 1, cursor: int = 0, *, round_no: int = 1, **changes: Any
+    stage: Stage = Stage.FLOWING, phase: int = 1, cursor: int = 0, *, round_no: int = 1, **changes: Any
 ) -> Batch:
     known: dict[str, Any] = {
         "no": 1,
@@ -71,20 +56,16 @@ def batch(
     return Batch(**(known | changes))
 
 
-def phase(name: str = "ONE", **changes: Any) -> Phase:
-    known: dict[str, Any] = {
-        "name": name,
-        "task_prefix": "t",
-        "step": "noop",
-        "step_version": 1,
-        "finds": lambda _file: True,
-        "becomes": lambda one, _result, _taken: ListChange(KeptFile(one.tags)),
-    }
-    return Phase(**(known | changes))
+def phase(name: str = "ONE", **changes: Any) -> PlanPhase:
+    """A phase of one step, which takes every document. `changes` are fields of the phase or of its step."""
+    known: dict[str, Any] = {"name": name.lower(), "step": "noop", "version": 1}
+    own = {field: changes.pop(field) for field in _PHASE_FIELDS if field in changes}
+    return PlanPhase(**({"name": name, "task_prefix": "t", "steps": (PlanStep(**(known | changes)),)} | own))
 
 
-def pipeline(*phases: Phase) -> Pipeline:
-    return Pipeline(name="plain", version=1, queue="plain", phases=phases or (phase(),))
+def pipeline(*phases: PlanPhase, **changes: Any) -> Plan:
+    known: dict[str, Any] = {"name": "plain", "version": 1, "queue": "plain", "phases": phases or (phase(),)}
+    return Plan(**(known | changes))
 
 
 def draft(batch_id: str = "01B", **changes: Any) -> BatchDraft:

@@ -33,6 +33,7 @@ from tests.acceptance.ingest.home import at_home, settings_of
 
 from quire.assembly.secrets import load_signing_secret
 from quire.batches.remote.attempts import AttemptAddress, build_url
+from quire.engine.flow_settler import FlowSettler
 from quire.ledger.port import Settlement
 from quire.model.batch import TaskState
 from quire.model.ids import task_id
@@ -269,7 +270,7 @@ def test_row_09_unknown_is_not_found_and_a_success_after_a_timeout_counts(idle):
 
     async def give_up(office):
         failed = Settlement(report=report, state=TaskState.FAILED, blame=True)
-        await office.tasks.settle_reports(order.batch_no, [failed], now=office.clock.now())
+        await FlowSettler(office.flow).settle(order.batch_no, [(failed, None)], now=office.clock.now())
 
     at_home(idle, give_up)
     assert counted(idle, batch)["TIFF_CONVERSION"] == (2, 0, 1)

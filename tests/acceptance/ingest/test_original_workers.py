@@ -24,6 +24,7 @@ from tests.acceptance.ingest.elsewhere import (
     strays,
 )
 from tests.acceptance.ingest.home import at_home, blob, keys_below
+from tests.situations.flowing import read_tasks
 
 pytestmark = [pytest.mark.slow, pytest.mark.service]
 WORKER = (sys.executable, str(Path(__file__).with_name("original_worker.py")))
@@ -55,8 +56,8 @@ def archived(server, batch):
 
     async def look(office):
         known = await office.batches.get_batch(batch)
-        tasks = await office.files.list_settled_tasks(known, after=0, limit=99)
-        told = {one.listed.file.path: one.result.facts for one in tasks if one.result}
+        tasks = await read_tasks(office.flow, known.no)
+        told = {path: task.result.facts for path, task in tasks.items()}
         return {path: said["archive_r2_key"] for path, said in told.items() if "archive_r2_key" in said}
 
     return at_home(server, look)

@@ -1,7 +1,7 @@
 """A person intervenes: what would be done is told first, and nonsense is refused with advice."""
 
 import pytest
-from tests.situations.batches import TWO_PHASES, opened, settlement, walked
+from tests.situations.batches import TWO_PHASES, opened, walked, worked
 from tests.situations.contexts import components_on
 
 from quire.batches import control
@@ -18,7 +18,7 @@ from quire.testing.time import CountingIds, FakeClock
 NAMES = ["a", "b", "c", "d"]
 ID = "0" * 26
 ENDS = [Stage.DONE, Stage.ERROR, Stage.CANCELLED]
-LIVING = [Stage.QUEUED, Stage.FILLING, Stage.DISCOVERING, Stage.WORKING, Stage.TRANSFORMING]
+LIVING = [Stage.QUEUED, Stage.FILLING, Stage.FLOWING, Stage.ENDING]
 
 
 @pytest.fixture
@@ -48,10 +48,10 @@ async def standing(office, stage, **walk):
     if stage is Stage.QUEUED:
         return batch
     if stage in {Stage.ERROR, Stage.CANCELLED}:
-        batch = await walked(office, batch, NAMES, until=Stage.WORKING, **walk)
+        batch = await walked(office, batch, until=Stage.FLOWING, **walk)
         ending = office.control.reset if stage is Stage.ERROR else office.control.cancel
         return await ending(batch.no, OperatorAction(actor="x", reason="enough", now=office.clock.now()))
-    return await walked(office, batch, NAMES, until=stage, **walk)
+    return await walked(office, batch, until=stage, **walk)
 
 
 async def event(office, batch, wanted):
@@ -134,7 +134,7 @@ async def test_an_unfinished_batch_goes_on_where_it_stood(office, act, stage):
     assert (preview.unsettled, preview.failed, preview.tasks, preview.files) == (4, (), 4, 4)
     await control.retry(office, ID, act)
     batch = await office.batches.get_batch(ID)
-    assert (batch.position.stage, batch.status, batch.error) == (Stage.WORKING, "ONE", None)
+    assert (batch.position.stage, batch.status, batch.error) == (Stage.FLOWING, "ONE", None)
     assert (await walked(office, batch)).status == "DONE"
 
 
@@ -182,8 +182,17 @@ async def test_nothing_to_retry_is_said(office, act, failing, selection):
     assert caught.value.code == "nothing_to_retry"
 
 
-async def test_a_batch_of_a_pipeline_that_is_not_here_says_so(office, act):
+async def test_a_batch_is_retried_where_its_pipeline_is_not(office, act):
+    """Its plan is stored with it."""
     batch = await opened(office, [], pipeline_version=7)
+    await office.control.cancel(batch.no, act)
+    assert (await control.retry(office, ID, act)).kind == "continues"
+    assert not (await office.batches.get_batch(ID)).ended
+
+
+async def test_a_batch_without_a_plan_whose_pipeline_is_not_here_says_so(office, act):
+    """As earlier versions opened them."""
+    batch = await opened(office, [], pipeline_version=7, plan="{}", plan_digest="")
     await office.control.cancel(batch.no, act)
     with pytest.raises(Misconfigured, match="version 7"):
         await control.retry(office, ID, act)
@@ -231,7 +240,7 @@ async def test_what_has_ended_is_left_alone(office, act, stage, doing):
 
 
 async def test_a_second_pause_says_that_it_is_paused(office, act):
-    await standing(office, Stage.WORKING)
+    await standing(office, Stage.FLOWING)
     await control.pause(office, ID, act)
     with pytest.raises(Reject, match="paused: as asked; resume or cancel it") as caught:
         await control.pause(office, ID, act)
@@ -239,13 +248,13 @@ async def test_a_second_pause_says_that_it_is_paused(office, act):
 
 
 async def test_a_batch_that_is_not_held_is_not_resumed(office, act):
-    await standing(office, Stage.WORKING)
+    await standing(office, Stage.FLOWING)
     with pytest.raises(Reject, match="working in ONE: 0 of 4; it is running"):
         await control.resume(office, ID, act)
 
 
 async def test_without_a_reason_the_actor_is_the_reason(office):
-    await standing(office, Stage.WORKING)
+    await standing(office, Stage.FLOWING)
     nobody_says = OperatorAction(actor="ann@desk", reason="", now=office.clock.now())
     assert (await control.pause(office, ID, nobody_says)).hold_reason == "paused by ann@desk"
     assert (await control.cancel(office, ID, nobody_says)).error == "cancelled by ann@desk"
@@ -253,11 +262,8 @@ async def test_without_a_reason_the_actor_is_the_reason(office):
 
 async def test_a_spent_budget_is_not_resumed_without_a_larger_one(office, act):
     batch = await opened(office, NAMES, budget=Budget(seconds=1.0, tokens=1))
-    batch = await walked(office, batch, NAMES, until=Stage.WORKING)
-    member = await office.members.add_member("m", "test", "here", now=act.now)
-    (claim,) = await office.tasks.claim_tasks(batch.no, member=member.no, limit=1, now=act.now)
-    await office.tasks.settle_reports(batch.no, [settlement(claim, {}, Cost(tokens_in=9))], now=act.now)
-    assert (await office.batches.get_batch(ID)).hold is Hold.BUDGET
+    batch = await walked(office, batch, until=Stage.FLOWING)
+    assert (await worked(office, batch, limit=1, cost=Cost(tokens_in=9))).hold is Hold.BUDGET
     with pytest.raises(Reject, match="larger budget of tokens") as caught:
         await control.resume(office, ID, act)
     assert caught.value.code == "budget_spent"
@@ -268,7 +274,7 @@ async def test_a_spent_budget_is_not_resumed_without_a_larger_one(office, act):
 
 
 async def test_a_limit_can_be_lifted(office, act):
-    await standing(office, Stage.WORKING, draft={"budget": Budget(seconds=9.0, money_micros=5)})
+    await standing(office, Stage.FLOWING, draft={"budget": Budget(seconds=9.0, money_micros=5)})
     await control.pause(office, ID, act)
     batch = await control.resume(office, ID, act, BudgetChange(seconds=None))
     assert batch.budget == Budget(seconds=None, money_micros=5)
@@ -276,12 +282,12 @@ async def test_a_limit_can_be_lifted(office, act):
 
 @pytest.mark.parametrize(("said", "tier"), [("1_critical", 1), ("low", 4), ("5", 5)])
 async def test_a_priority_has_many_spellings(office, act, said, tier):
-    await standing(office, Stage.WORKING)
+    await standing(office, Stage.FLOWING)
     assert (await control.prioritise(office, ID, said, act)).tier == tier
 
 
 async def test_an_unknown_priority_is_refused(office, act):
-    await standing(office, Stage.WORKING)
+    await standing(office, Stage.FLOWING)
     with pytest.raises(Reject) as caught:
         await control.prioritise(office, ID, "urgent", act)
     assert caught.value.code == "unknown_tier"
@@ -306,6 +312,6 @@ async def test_what_another_did_meanwhile_is_told(office, act, monkeypatch):
         return found
 
     monkeypatch.setattr(control, "_plan_retry", overtaken)
-    with pytest.raises(Reject, match="cannot be retried: finding the tasks of ONE") as caught:
+    with pytest.raises(Reject, match="cannot be retried: working in ONE: 3 of 4") as caught:
         await control.retry(office, ID, act)
     assert caught.value.code == "wrong_state"

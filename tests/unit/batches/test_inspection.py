@@ -4,7 +4,7 @@ import json
 
 import msgspec
 import pytest
-from tests.situations.batches import TWO_PHASES, opened, settlement, walked
+from tests.situations.batches import TWO_PHASES, opened, walked, worked
 from tests.situations.contexts import components_on
 
 from quire.batches import control, inspection
@@ -45,7 +45,7 @@ async def finished(office, names=NAMES, failing=None, **changes):
     refused = changes.pop("refused", {})
     cost = changes.pop("cost", Cost())
     batch = await opened(office, names, refused=refused, **changes)
-    return await walked(office, batch, names, failing=failing, cost=cost)
+    return await walked(office, batch, failing=failing, cost=cost)
 
 
 async def all_of(pages):
@@ -54,10 +54,8 @@ async def all_of(pages):
 
 async def test_a_working_batch_shows_the_progress_of_its_phase(office):
     batch = await opened(office, NAMES)
-    batch = await walked(office, batch, NAMES, failing={"a": "corrupt"}, until=Stage.WORKING, phase_no=2)
-    member = await office.members.add_member("m", "test", "here", now=1.0)
-    (claim,) = await office.tasks.claim_tasks(batch.no, member=member.no, limit=1, now=office.clock.now())
-    await office.tasks.settle_reports(batch.no, [settlement(claim, {})], now=office.clock.now())
+    batch = await walked(office, batch, failing={"a": "corrupt"}, until=Stage.FLOWING, phase_no=2)
+    await worked(office, batch, limit=1)
     shown = msgspec.to_builtins(await inspection.show(office, ID))
     assert shown["status"] == "TWO"
     assert shown["state"] == "working in TWO: 1 of 2"
@@ -89,7 +87,7 @@ async def test_a_finished_batch_shows_all_that_is_known(office):
             "phase": "ONE",
             "path": "a",
             "error_class": "corrupt",
-            "step": "ONE",
+            "step": "one",
         }
     ]
     assert shown["failures"] == {"corrupt": 1}
@@ -109,13 +107,19 @@ async def test_a_finished_batch_shows_all_that_is_known(office):
 
 
 async def test_a_batch_that_failed_shows_its_error_and_what_was_planned(office):
-    plan = '{"phases": [{"name": "ONE", "step": "noop", "version": 1, "options": {"q": 9}}]}'
-    batch = await opened(office, NAMES, plan=plan)
+    batch = await opened(office, NAMES)
     await control.reset(office, ID, OperatorAction(actor="x", reason="", now=office.clock.now()))
     shown = await inspection.show(office, ID)
     assert (shown.error, shown.state) == ("Manually reset by admin", "error: Manually reset by admin")
-    assert [(one.name, one.step) for one in shown.plan.phases] == [("ONE", "noop")]
+    assert [(one.name, one.step) for one in shown.plan.phases] == [("ONE", "noop"), ("TWO", "noop")]
     assert (await office.batches.get_batch(ID)).no == batch.no
+
+
+async def test_what_an_earlier_version_planned_is_shown(office):
+    plan = '{"phases": [{"name": "ONE", "step": "noop", "version": 1, "options": {"q": 9}}]}'
+    await opened(office, NAMES, plan=plan, plan_digest="")
+    shown = await inspection.show(office, ID)
+    assert [(one.name, one.step) for one in shown.plan.phases] == [("ONE", "noop")]
 
 
 async def test_a_batch_that_takes_files_in_has_no_message_yet(office):
@@ -200,6 +204,7 @@ async def test_files_are_filtered_by_end_and_class(office, monkeypatch):
 
 async def test_the_story_of_a_file_has_every_attempt_of_every_round(office):
     await finished(office, failing={"a": "corrupt"})
+    office.clock.advance(1)
     act = OperatorAction(actor="x", reason="", now=office.clock.now())
     await control.retry(office, ID, act)
     await walked(office, await office.batches.get_batch(ID))
@@ -260,7 +265,7 @@ async def test_following_goes_on_until_the_end(office):
 
     async def pause():
         looks.append(1)
-        await walked(office, await office.batches.get_batch(batch.id), NAMES)
+        await walked(office, await office.batches.get_batch(batch.id))
 
     kinds = [one.kind async for one in inspection.follow_events(office, ID, pause)]
     assert (kinds[0], kinds[-1], len(looks)) == ("batch_opened", "batch_done", 1)
@@ -292,6 +297,9 @@ COUNTS = [
         (Stage.OPEN, {}, "receiving files"),
         (Stage.QUEUED, {}, "waiting to start"),
         (Stage.FILLING, {}, "reading the file list"),
+        (Stage.FLOWING, {}, "working in TWO: 3 of 9"),
+        (Stage.ENDING, {}, "ending"),
+        # A batch of an earlier version, before it goes on here:
         (Stage.GATHERING, {}, "grouping files for TWO"),
         (Stage.DISCOVERING, {}, "finding the tasks of TWO"),
         (Stage.WORKING, {}, "working in TWO: 3 of 9"),
@@ -299,15 +307,15 @@ COUNTS = [
         (Stage.DONE, {}, "done, 2 failed"),
         (Stage.CANCELLED, {"error": "enough"}, "cancelled: enough"),
         (Stage.ERROR, {}, "error"),
-        (Stage.WORKING, {"hold": Hold.PAUSED}, "paused"),
-        (Stage.WORKING, {"hold": Hold.PAUSED, "hold_reason": "lunch"}, "paused: lunch"),
-        (Stage.WORKING, {"hold": Hold.BUDGET}, "held: budget spent"),
+        (Stage.FLOWING, {"hold": Hold.PAUSED}, "paused"),
+        (Stage.FLOWING, {"hold": Hold.PAUSED, "hold_reason": "lunch"}, "paused: lunch"),
+        (Stage.FLOWING, {"hold": Hold.BUDGET}, "held: budget spent"),
         (
-            Stage.DISCOVERING,
+            Stage.FLOWING,
             {"phase_retries": 2, "rests_until": 9.0},
             "waiting to try TWO again after 2 failed tries",
         ),
-        (Stage.DISCOVERING, {"phase_retries": 2, "rests_until": 1.0}, "finding the tasks of TWO"),
+        (Stage.FLOWING, {"phase_retries": 2, "rests_until": 1.0}, "working in TWO: 3 of 9"),
     ],
 )
 def test_every_state_has_its_words(stage, changes, said):

@@ -8,7 +8,7 @@ import os
 from functools import partial
 
 import pytest
-from tests.situations.batches import TWO_PHASES, opened, settlement, walked
+from tests.situations.batches import TWO_PHASES, opened, walked, worked
 from typer.testing import CliRunner
 
 from quire.assembly.components import open_components
@@ -70,7 +70,7 @@ def made(within):
             batch = await opened(components, names, **changes)
             if until is Stage.QUEUED:
                 return batch
-            return await walked(components, batch, names, failing=failing, until=until)
+            return await walked(components, batch, failing=failing, until=until)
 
         return within(work)
 
@@ -98,7 +98,7 @@ def test_a_home_that_is_not_there_is_not_made(quire, tmp_path):
 
 def test_the_list_fits_into_80_columns(quire, made):
     made(failing={"a": "corrupt"})
-    made(batch_id="1" * 26, until=Stage.WORKING)
+    made(batch_id="1" * 26, until=Stage.FLOWING)
     ran = quire("list")
     assert ran.exit_code == 0
     lines = ran.stdout.splitlines()
@@ -247,7 +247,7 @@ def test_files_as_json_lines(quire, made):
         "steps": [],
     }
     assert lines[1]["steps"] == [
-        {"step": "ONE", "done": 0, "failed": 1, "error_class": "corrupt", "reason": lines[1]["reason"]}
+        {"step": "one", "done": 0, "failed": 1, "error_class": "corrupt", "reason": lines[1]["reason"]}
     ]
 
 
@@ -308,7 +308,7 @@ def test_names_and_reasons_from_outside_do_nothing_to_the_terminal(quire, made, 
 
 
 def test_a_hostile_reason_is_shown_and_not_obeyed(quire, made):
-    made(until=Stage.WORKING)
+    made(until=Stage.FLOWING)
     for ran in (
         quire("pause", ID, "--reason", EVIL),
         quire("pause", ID),
@@ -375,7 +375,7 @@ def test_at_a_terminal_it_asks_first(quire, made, within, monkeypatch, answer, c
 
 
 def test_a_cancelled_batch_is_continued(quire, made):
-    made(until=Stage.WORKING)
+    made(until=Stage.FLOWING)
     assert quire("cancel", ID, "--reason", "enough").exit_code == 0
     assert "cancelled: enough" in " ".join(quire("show", ID).stdout.split())
     ran = quire("retry", ID)
@@ -387,16 +387,16 @@ def test_a_cancelled_batch_is_continued(quire, made):
 @pytest.mark.parametrize(
     ("until", "arguments", "code"),
     [
-        (Stage.WORKING, ["retry", ID], "still_running"),
+        (Stage.FLOWING, ["retry", ID], "still_running"),
         (Stage.DONE, ["retry", ID], "nothing_to_retry"),
         (Stage.DONE, ["retry", ID, "--file", "nobody"], "nothing_to_retry"),
         (Stage.DONE, ["cancel", ID], "wrong_state"),
         (Stage.DONE, ["pause", ID], "wrong_state"),
-        (Stage.WORKING, ["resume", ID], "wrong_state"),
+        (Stage.FLOWING, ["resume", ID], "wrong_state"),
         (Stage.DONE, ["reset", ID], "wrong_state"),
         (Stage.DONE, ["priority", ID, "high"], "wrong_state"),
-        (Stage.WORKING, ["priority", ID, "urgent"], "unknown_tier"),
-        (Stage.WORKING, ["export", ID, "--out", "x"], "still_running"),
+        (Stage.FLOWING, ["priority", ID, "urgent"], "unknown_tier"),
+        (Stage.FLOWING, ["export", ID, "--out", "x"], "still_running"),
     ],
 )
 def test_what_makes_no_sense_now_ends_with_1_and_its_class(quire, made, until, arguments, code):
@@ -405,13 +405,13 @@ def test_what_makes_no_sense_now_ends_with_1_and_its_class(quire, made, until, a
 
 
 def test_a_choice_among_unfinished_work_is_refused(quire, made):
-    made(until=Stage.WORKING)
+    made(until=Stage.FLOWING)
     quire("reset", ID)
     assert told(quire("retry", ID, "--class", "corrupt", "--json")) == "not_finished"
 
 
 def test_pause_and_resume_say_what_they_did(quire, made):
-    made(until=Stage.WORKING)
+    made(until=Stage.FLOWING)
     paused = json.loads(quire("pause", ID, "--json").stdout)
     assert (paused["did"], paused["state"]) == ("paused", f"paused: paused by {user_at_host()}")
     ran = quire("resume", ID)
@@ -420,19 +420,10 @@ def test_pause_and_resume_say_what_they_did(quire, made):
 
 
 def test_a_spent_budget_needs_a_larger_one(quire, made, within):
-    batch = made(until=Stage.WORKING, budget=Budget(seconds=99.0, money_micros=1_000_000))
+    batch = made(until=Stage.FLOWING, budget=Budget(seconds=99.0, money_micros=1_000_000))
 
-    async def spend(components):
-        member = await components.members.add_member("m", "test", "here", now=1.0)
-        (claim,) = await components.tasks.claim_tasks(
-            batch.no, member=member.no, limit=1, now=components.clock.now()
-        )
-        cost = Cost(money_micros=1_000_000)
-        await components.tasks.settle_reports(
-            batch.no, [settlement(claim, {}, cost)], now=components.clock.now()
-        )
-
-    within(spend)
+    cost = Cost(money_micros=1_000_000)
+    within(lambda components: worked(components, batch, limit=1, cost=cost))
     assert "held: budget spent" in quire("show", ID).stdout
     assert told(quire("resume", ID, "--json")) == "budget_spent"
     assert quire("resume", ID, "--budget-money", "12.50", "--budget-seconds", "none").exit_code == 0
@@ -442,18 +433,18 @@ def test_a_spent_budget_needs_a_larger_one(quire, made, within):
 
 
 def test_a_reset_ends_in_error(quire, made):
-    made(until=Stage.WORKING)
+    made(until=Stage.FLOWING)
     told = json.loads(quire("reset", ID, "--json").stdout)
     assert (told["status"], told["state"]) == ("ERROR", "error: Manually reset by admin")
 
 
 def test_a_priority_is_set(quire, made):
-    made(until=Stage.WORKING)
+    made(until=Stage.FLOWING)
     assert json.loads(quire("priority", ID, "high", "--json").stdout)["tier"] == "2_high"
 
 
 def test_events_name_who_did_what_and_why(quire, made):
-    made(until=Stage.WORKING)
+    made(until=Stage.FLOWING)
     quire("cancel", ID, "--reason", "wrong folder")
     lines = [json.loads(line) for line in quire("events", ID, "--json").stdout.splitlines()]
     assert lines[-1]["kind"] == "batch_cancelled"
@@ -469,7 +460,7 @@ def test_following_an_ended_batch_ends_at_once(quire, made):
 def test_results_are_laid_out_again(quire, home, made, within):
     async def work(components):
         batch = await opened(components, NAMES)
-        await walked(components, batch, NAMES, failing=dict.fromkeys(NAMES, "corrupt"))
+        await walked(components, batch, failing=dict.fromkeys(NAMES, "corrupt"))
 
     within(work)
     out = home.parent / "out"
@@ -490,7 +481,7 @@ def test_results_are_not_laid_out_over_other_files_or_into_the_home(quire, home,
 
 
 def test_a_batch_that_was_cancelled_is_laid_out_as_far_as_it_came(quire, home, made, within):
-    made(until=Stage.WORKING)
+    made(until=Stage.FLOWING)
     within(
         lambda components: components.control.cancel(1, OperatorAction(actor="x", reason="enough", now=1.0))
     )

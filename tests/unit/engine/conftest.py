@@ -1,4 +1,4 @@
-"""A small house in one process: real SQLite, real blobs, compute that answers as it is told."""
+"""A whole engine in one process: real SQLite, real blobs, compute that answers as it is told."""
 
 import pytest
 
@@ -14,6 +14,7 @@ from quire.engine.scheduler import Scheduler
 from quire.engine.sharing import Shares
 from quire.ledger.port import OperatorAction, Upload
 from quire.ledger.sqlite import SqliteLedger
+from quire.model.plan import digest_of, encode_plan
 from quire.model.work import Outcome, StepResult
 from quire.queues.sqlite import SqliteQueues
 from quire.system import LoopSignal
@@ -36,7 +37,7 @@ class PatientSignal(LoopSignal):
         return True
 
 
-class Small:
+class SmallEngine:
     def __init__(self, database, folder):
         self.database = database
         self.ledger = SqliteLedger(database)
@@ -45,20 +46,22 @@ class Small:
         self.clock = FakeClock()
         self.troubles = []
 
-    async def submitted(self, pipeline, names, batch_id="0" * 26, **changes):
-        batch = await self.ledger.open_batch(draft(batch_id, pipeline=pipeline.name, **changes))
+    async def submit(self, pipeline, names, batch_id="0" * 26, *, digest="", **changes):
+        known = {"pipeline": pipeline.name, "plan": encode_plan(pipeline), "plan_digest": digest_of(pipeline)}
+        batch = await self.ledger.open_batch(draft(batch_id, **(known | changes)))
         uploads = [
-            Upload(path=name, state="taken", size=1, key=f"cas/{name}", content_type="x") for name in names
+            Upload(path=name, state="taken", size=1, key=f"cas/{name}", content_type="x", digest=digest)
+            for name in names
         ]
         await self.ledger.record_uploads(batch.no, uploads)
         return await close_batch(batch, pipeline, uploads=self.ledger, blobs=self.blobs, clock=self.clock)
 
-    def wheel(self, pipeline, judge=None, *, room=100, name="w", conducts=True, works=True, ledger=None):
+    def loop(self, pipeline, judge=None, *, room=100, name="w", dispatches=True, ledger=None):
         ledger = ledger or self.ledger
         signal = PatientSignal(self.clock)
         self.compute = InlineCompute(judge or (lambda _: (Outcome.DONE, StepResult())), signal, room)
         pipelines = {pipeline.name: pipeline}
-        conductor = Scheduler(
+        scheduler = Scheduler(
             batches=ledger,
             files=ledger,
             flow=ledger,
@@ -68,7 +71,7 @@ class Small:
             clock=self.clock,
             policy=PhasePolicy(),
         )
-        self.foreman = Dispatcher(
+        self.dispatcher = Dispatcher(
             batches=ledger,
             tasks=ledger,
             flow=ledger,
@@ -85,8 +88,8 @@ class Small:
             tasks=ledger,
             flow=ledger,
             membership=Membership(ledger, self.clock, name=name, kind="run", place="here"),
-            scheduler=conductor if conducts else None,
-            dispatcher=self.foreman if works else None,
+            scheduler=scheduler,
+            dispatcher=self.dispatcher if dispatches else None,
             clock=self.clock,
             signal=signal,
             trouble=self.troubles.append,
@@ -104,8 +107,8 @@ async def ignore(_batch):
 async def small(tmp_path):
     database = SqliteDatabase(tmp_path / "quire.db")
     await database.open()
-    house = Small(database, tmp_path)
-    await house.ledger.prepare()
-    await house.queues.prepare()
-    yield house
+    engine = SmallEngine(database, tmp_path)
+    await engine.ledger.prepare()
+    await engine.queues.prepare()
+    yield engine
     await database.close()

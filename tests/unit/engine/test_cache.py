@@ -1,12 +1,14 @@
 """Same step, version, options and bytes: same key. Anything else: another."""
 
+from tests.situations.plans import step
+
 from quire.engine.cache import cache_key_of, cache_key_prefix
 from quire.model.work import EarlierResult, Order, StepResult
-from quire.testing.factories import file, phase
+from quire.testing.factories import file
 
 
 def of(one_file=None, *, earlier=(), **changes):
-    one = phase(**changes)
+    one = step(**changes)
     return cache_key_of(cache_key_prefix(one), one, Order(1, 1, 1, one_file or file(), earlier))
 
 
@@ -18,8 +20,8 @@ def test_the_same_work_has_the_same_key():
 def test_other_work_has_another_key():
     keys = [
         of(),
-        of(step="other"),
-        of(step_version=2),
+        of(step="plan.other"),
+        of(version=2),
         of(options={"q": 1}),
         of(file(digest="f" * 64)),
         of(cache_by=("name",)),

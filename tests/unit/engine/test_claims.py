@@ -1,11 +1,14 @@
 """The same work is never out twice."""
 
-from quire.engine.claims import RunningClaim, RunningClaims, cache_key
+from tests.situations.plans import phase, step
+
+from quire.engine.claims import RunningClaim, RunningClaims, Work, cache_key
+from quire.engine.retry import RetryPolicy
 from quire.ledger.port import Claim
 from quire.model.work import Order, Outcome
-from quire.testing.factories import file, phase, report
+from quire.testing.factories import file, report
 
-PHASE = phase()
+WORK = Work(phase(step()).call(step()), RetryPolicy())
 
 
 def claim(task_no, attempt=1, batch_no=1):
@@ -13,7 +16,7 @@ def claim(task_no, attempt=1, batch_no=1):
 
 
 def add(out, one, key=None):
-    return out.add(one, PHASE, key)
+    return out.add(one, WORK, key)
 
 
 def tasks(outs):
@@ -26,7 +29,7 @@ def test_equal_work_waits_for_the_first_and_comes_back_with_it():
     assert add(out, claim(4), "other")
     assert out.waiting_count == 2
     mine, behind = out.remove(report(1))
-    assert (mine, tasks(behind)) == (RunningClaim(claim(1), PHASE, "k"), [(1, 2), (1, 3)])
+    assert (mine, tasks(behind)) == (RunningClaim(claim(1), WORK, "k"), [(1, 2), (1, 3)])
     assert out.waiting_count == 0
     assert out
     out.remove(report(4))
@@ -44,7 +47,7 @@ def test_after_a_failure_the_next_may_go():
 
 
 def test_only_a_success_of_ours_is_remembered():
-    assert cache_key(RunningClaim(claim(1), PHASE, "k"), report(1)) == "k"
+    assert cache_key(RunningClaim(claim(1), WORK, "k"), report(1)) == "k"
     assert cache_key(None, report(1)) is None
 
 

@@ -4,54 +4,19 @@ from collections import Counter
 
 import msgspec
 import pytest
-from tests.unit.engine.conftest import Small
+from tests.situations.plans import phase, plan, product, step
+from tests.unit.engine.conftest import SmallEngine
 
 from quire.ledger.flow_values import first_number
 from quire.ledger.port import TaskSelection
 from quire.model.batch import FileOutcome, Stage
 from quire.model.errors import Stale
-from quire.model.files import Change, Product
-from quire.model.plan import (
-    OnFailure,
-    Plan,
-    PlanPhase,
-    PlanStep,
-    PlanUnit,
-    TakenValue,
-    digest_of,
-    encode_plan,
-    parse_accepts,
-)
+from quire.model.files import Change
+from quire.model.plan import OnFailure, PlanUnit, TakenValue
 from quire.model.work import MemberFile, Outcome, Report, StepResult, Value
 from quire.testing.inline_compute import InlineCompute
 
 ID = "0" * 26
-
-
-def step(name, accepts=(), **changes):
-    known = {"name": name, "step": f"plan.{name}", "version": 1, "accepts": parse_accepts(accepts)}
-    return PlanStep(**(known | changes))
-
-
-def phase(*steps, name="", **changes):
-    return PlanPhase(name=name or steps[0].name.upper(), steps=steps, **changes)
-
-
-def plan(*phases):
-    return Plan(name="plan", version=1, phases=phases, queue="plan")
-
-
-def product(name, change=Change.HANG, content_type="text/plain", **changes):
-    return Product(
-        role=name,
-        key=f"cas/{name}",
-        size=1,
-        content_type=content_type,
-        digest=name,
-        name=name,
-        change=change,
-        **changes,
-    )
 
 
 class CallCompute(InlineCompute):
@@ -73,7 +38,7 @@ async def ignore(_batch):
 
 
 class Runs:
-    def __init__(self, small: Small) -> None:
+    def __init__(self, small: SmallEngine) -> None:
         self.small = small
         self.called = []
 
@@ -82,16 +47,15 @@ class Runs:
         return await self.carry_on(pipeline, judge)
 
     async def submit(self, pipeline, names, **changes):
-        frozen = {"plan": encode_plan(pipeline), "plan_digest": digest_of(pipeline)}
-        return await self.small.submitted(pipeline, names, **(frozen | changes))
+        return await self.small.submit(pipeline, names, **changes)
 
     def loop(self, pipeline, judge=None, **options):
-        loop = self.small.wheel(pipeline, **options)
+        loop = self.small.loop(pipeline, **options)
         compute = CallCompute(
             judge or (lambda *_: (Outcome.DONE, StepResult())), self.small.compute._signal, 100
         )
         compute.called = self.called
-        self.small.foreman._compute = compute
+        self.small.dispatcher._compute = compute
         return loop
 
     async def carry_on(self, pipeline, judge=None):
@@ -143,7 +107,7 @@ async def test_a_document_waits_for_nobody_else(runs):
     two = plan(phase(step("one")), phase(step("two")))
     batch = await runs.submit(two, [f"{number:03}.txt" for number in range(300)])
     loop = runs.loop(two, room=10)
-    runs.small.foreman._compute._room = 10
+    runs.small.dispatcher._compute._room = 10
     await loop.run_batch(ID, ignore)
     first = runs.called.index(("plan.two", runs.called[0][1]))
     assert first < 40
@@ -252,7 +216,7 @@ async def test_steps_side_by_side_are_joined_once_in_the_order_of_the_steps(runs
         ("b.txt.left.txt", False),
         ("b.txt.right.txt", False),
     ]
-    last = [order for order in runs.small.foreman._compute.seen if order.values]
+    last = [order for order in runs.small.dispatcher._compute.seen if order.values]
     assert {name: value.data for name, value in last[0].values.items()} == {"left": "left", "right": "right"}
     assert len(last) == 2
 
@@ -345,7 +309,7 @@ async def test_a_report_of_a_batch_that_does_not_exist_is_nobodys(runs):
     await runs.submit(one, ["a.txt"])
     loop = runs.loop(one)
     stray = Report(999, first_number(1) + 1, 1, Outcome.DONE, 1.0, 0.0, "forged", StepResult())
-    runs.small.foreman._compute._reports.append(stray)
+    runs.small.dispatcher._compute._reports.append(stray)
     batch = await loop.run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE
 
@@ -390,7 +354,7 @@ async def test_a_success_right_behind_the_report_that_time_was_up_counts_and_is_
         names = (order.batch_no, order.task_no, order.attempt)
         words = ("timed_out", "too slow")
         late = Report(*names, Outcome.TIMED_OUT, 1.0, 0.0, "inline", None, *words)
-        runs.small.foreman._compute._reports.append(late)
+        runs.small.dispatcher._compute._reports.append(late)
         return Outcome.DONE, StepResult(products=(product("made.txt"),))
 
     batch = await runs.run(two, ["a.txt"], judge)
@@ -481,15 +445,17 @@ async def test_phases_start_once_and_in_order(runs):
 
 
 async def test_equal_work_is_done_once(runs):
-    async def twice():
-        return await runs.small.submitted(
-            one, ["b.txt"], "1" * 26, plan=encode_plan(one), plan_digest=digest_of(one)
-        )
-
+    """At the same time, and later in another batch."""
     one = plan(phase(step("one")))
-    await runs.run(one, ["a.txt"])
-    await twice()
+    batch = await runs.run(one, ["a.txt", "b.txt"], digest="same")
     assert runs.called == [("plan.one", "a.txt")]
+    assert {each.outcome for each in (await runs.inputs(batch)).values()} == {FileOutcome.DONE}
+    await runs.submit(one, ["c.txt"], batch_id="1" * 26, digest="same")
+    later = await runs.loop(one).run_batch("1" * 26, ignore)
+    assert later.position.stage is Stage.DONE
+    assert runs.called == [("plan.one", "a.txt")]
+    (counts,) = await runs.small.ledger.count_tasks(later.no)
+    assert (counts.total, counts.done, counts.cached) == (1, 1, 1)
 
 
 class TestRetrying:
@@ -623,17 +589,23 @@ class TestRetrying:
     async def test_a_failed_folder_runs_again(self, runs):
         fails = [True]
 
-        def judge(call, _):
-            failing = fails[0] and call.step == "plan.all"
+        def judge(call, order):
+            failing = fails[0] and (call.step, order.file.path) == ("plan.all", "a")
             return (Outcome.REJECTED, None) if failing else (Outcome.DONE, StepResult())
 
         folders = plan(phase(step("one")), phase(step("all"), unit=PlanUnit.FOLDER))
-        batch = await runs.run(folders, ["a/x.txt"], judge)
-        assert (await runs.inputs(batch))["a/x.txt"].outcome is FileOutcome.FAILED
+        batch = await runs.run(folders, ["a/x.txt", "a/y.txt", "b/z.txt"], judge)
+        assert {path: one.outcome for path, one in (await runs.inputs(batch)).items()} == {
+            "a/x.txt": FileOutcome.FAILED,
+            "a/y.txt": FileOutcome.FAILED,
+            "b/z.txt": FileOutcome.DONE,
+        }
         fails[0] = False
+        runs.called.clear()
         again = await self.retry(runs, batch, folders, judge)
         assert again.position.stage is Stage.DONE
-        assert (await runs.inputs(again))["a/x.txt"].outcome is FileOutcome.DONE
+        assert ("plan.all", "b") not in runs.called
+        assert {one.outcome for one in (await runs.inputs(again)).values()} == {FileOutcome.DONE}
 
     async def test_a_cancelled_batch_goes_on(self, runs):
         two = plan(phase(step("one")), phase(step("two")))

@@ -3,17 +3,17 @@
 import json
 
 import pytest
+from msgspec import structs
+from tests.situations.plans import phase, plan, product, step
 
-from quire.engine import handover, manifest, moves, scheduler
+from quire.engine import flow_moves, handover, manifest
 from quire.ledger.port import TaskSelection
 from quire.model.batch import Stage
 from quire.model.errors import Retry, Stale
-from quire.model.files import folder_of
+from quire.model.files import Change, folder_of
 from quire.model.manifest import check, files
-from quire.model.pipeline import AddedFile, KeptFile, ListChange, Pipeline, from_product
 from quire.model.work import Outcome, StepResult
 from quire.testing.factories import batch as some_batch
-from quire.testing.factories import phase, pipeline, product
 
 ID = "0" * 26
 NEXT = "arke-batch-jobs"
@@ -28,25 +28,8 @@ async def nobody_asks():
     return None
 
 
-def beside(file, result, _taken):
-    added = (
-        AddedFile(from_product(one, path=f"{file.path}.jpg", source=file, tags=("made",)), one.role)
-        for one in result.products
-    )
-    return ListChange(KeptFile((*file.tags, "source")), tuple(added))
-
-
-def instead(file, result, _taken):
-    added = tuple(
-        AddedFile(from_product(one, path=f"{file.path}.ref", source=file, tags=("ref",)), one.role)
-        for one in result.products
-    )
-    return ListChange(None, added)
-
-
-TWO = pipeline(
-    phase("ONE", becomes=beside, cached=False, finds=lambda file: file.name.endswith(".tif")),
-    phase("TWO", becomes=instead, cached=False, finds=lambda file: "made" in file.tags),
+TWO = plan(
+    phase(step("one", "*.tif", cached=False, tags=("source",))), phase(step("two", "*.jpg", cached=False))
 )
 
 
@@ -54,7 +37,10 @@ def making(*bad):
     def judge(order):
         if order.file.path in bad:
             return Outcome.REJECTED, None
-        return Outcome.DONE, StepResult(products=(product("jpeg", key=f"cas/{order.task_no}"),))
+        made = product("jpg", Change.JOIN, tags=("made",))
+        if order.file.name.endswith(".jpg"):
+            made = product("ref", Change.REPLACE, tags=("ref",))
+        return Outcome.DONE, StepResult(products=(structs.replace(made, key=f"cas/{order.task_no}"),))
 
     return judge
 
@@ -72,16 +58,16 @@ async def listed(small, batch, key=None):
 
 @pytest.fixture(autouse=True)
 def small_portions(monkeypatch):
-    monkeypatch.setattr(scheduler, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(flow_moves, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(handover, "ROWS_AT_ONCE", 2)
 
 
 async def test_the_final_list_takes_the_place_of_the_first_and_the_message_has_its_totals(small):
-    batch = await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    batch = await small.submit(TWO, NAMES, hands_over_to=NEXT)
     first = await small.blobs.get(batch.manifest_key)
-    batch = await small.wheel(TWO, making("a/bad.tif")).run_batch(ID, ignore)
+    batch = await small.loop(TWO, making("a/bad.tif")).run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE, batch.error
-    await small.wheel(TWO)._scheduler._outbox.send()
+    await small.loop(TWO)._scheduler._outbox.send()
 
     found = await listed(small, batch)
     assert [(one.path, one.tags, one.source_file) for one in found] == [
@@ -111,50 +97,49 @@ async def test_the_final_list_takes_the_place_of_the_first_and_the_message_has_i
 
 
 async def test_a_later_round_brings_the_manifest_up_to_date_and_sends_nothing(small):
-    batch = await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    batch = await small.submit(TWO, NAMES, hands_over_to=NEXT)
     first = await small.blobs.get(batch.manifest_key)
-    batch = await small.wheel(TWO, making("a/bad.tif")).run_batch(ID, ignore)
-    again = moves.retry_round(batch, TWO, 1, now=small.clock.now())
-    await small.ledger.retry_tasks(again, TaskSelection(), small.act())
-    batch = await small.wheel(TWO, making(), name="second").run_batch(ID, ignore)
+    batch = await small.loop(TWO, making("a/bad.tif")).run_batch(ID, ignore)
+    await small.ledger.retry_flow(batch, TaskSelection(), small.act(), waiting=[], names=["ONE", "TWO"])
+    batch = await small.loop(TWO, making(), name="second").run_batch(ID, ignore)
     assert (batch.position.stage, batch.position.round) == (Stage.DONE, 2)
     found = {one.path for one in await listed(small, batch)}
     assert {"a/bad.tif", "a/bad.tif.jpg.ref", "a/x.tif.jpg.ref"} <= found
-    await small.wheel(TWO)._scheduler._outbox.send()
+    await small.loop(TWO)._scheduler._outbox.send()
     assert len(await told(small)) == 1
     assert await small.blobs.get(handover.original_key(batch.manifest_key)) == first
 
 
-async def test_a_pipeline_without_phases_hands_over_what_it_was_given(small):
-    nothing = Pipeline(name="plain", version=1, queue="plain", phases=())
-    batch = await small.submitted(nothing, NAMES, hands_over_to=NEXT)
-    batch = await small.wheel(nothing).run_batch(ID, ignore)
+async def test_a_pipeline_that_takes_nothing_hands_over_what_it_was_given(small):
+    nothing = plan(phase(step("one", "*.none")))
+    batch = await small.submit(nothing, NAMES, hands_over_to=NEXT)
+    batch = await small.loop(nothing).run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE, batch.error
     assert sorted(one.path for one in await listed(small, batch)) == sorted(NAMES)
 
 
 async def test_a_batch_that_is_not_handed_over_keeps_its_manifest(small):
-    batch = await small.submitted(TWO, NAMES)
+    batch = await small.submit(TWO, NAMES)
     first = await small.blobs.get(batch.manifest_key)
-    batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
+    batch = await small.loop(TWO, making()).run_batch(ID, ignore)
     assert await small.blobs.get(batch.manifest_key) == first
     assert [one.key async for one in small.blobs.list(f"batches/{ID}")] == [batch.manifest_key]
 
 
 async def test_a_message_too_large_ends_the_batch_with_the_advice_and_sends_nothing(small, monkeypatch):
     monkeypatch.setattr(handover, "MAX_MESSAGE_BYTES", 100)
-    await small.submitted(TWO, NAMES, hands_over_to=NEXT)
-    batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
+    await small.submit(TWO, NAMES, hands_over_to=NEXT)
+    batch = await small.loop(TWO, making()).run_batch(ID, ignore)
     assert batch.position.stage is Stage.ERROR
     assert "the limit is 100: submit the batch again with shorter prompts" in batch.error
-    await small.wheel(TWO)._scheduler._outbox.send()
+    await small.loop(TWO)._scheduler._outbox.send()
     assert await told(small) == []
     # With room for it, it goes on where it stood.
     monkeypatch.undo()
     await small.ledger.reopen(batch.no, small.act(), status="TWO")
-    batch = await small.wheel(TWO, making(), name="second").run_batch(ID, ignore)
+    batch = await small.loop(TWO, making(), name="second").run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE
-    await small.wheel(TWO)._scheduler._outbox.send()
+    await small.loop(TWO)._scheduler._outbox.send()
     assert len(await told(small)) == 1
 
 
@@ -169,8 +154,8 @@ async def test_what_is_in_the_message_beside_the_totals_is_not_touched():
 @pytest.mark.parametrize("held", [10, 10**9])
 async def test_large_manifests_are_written_all_the_same(small, monkeypatch, held):
     monkeypatch.setattr(handover, "HELD_BYTES", held)
-    await small.submitted(TWO, NAMES, hands_over_to=NEXT)
-    batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
+    await small.submit(TWO, NAMES, hands_over_to=NEXT)
+    batch = await small.loop(TWO, making()).run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE
     found = [folder_of(one.path) for one in await listed(small, batch)]
     assert found == sorted(found)
@@ -182,7 +167,7 @@ async def test_large_manifests_are_written_all_the_same(small, monkeypatch, held
 async def test_who_was_overtaken_writes_over_nothing(small, monkeypatch, held):
     """It goes on after others have ended the round, and even another round."""
     monkeypatch.setattr(handover, "HELD_BYTES", held)
-    await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    await small.submit(TWO, NAMES, hands_over_to=NEXT)
     stands = []
 
     async def overtaken(batches, files, blobs, batch, known, alive):
@@ -191,7 +176,7 @@ async def test_who_was_overtaken_writes_over_nothing(small, monkeypatch, held):
 
     hand_over = handover.hand_over
     monkeypatch.setattr(handover, "hand_over", overtaken)
-    batch = await small.wheel(TWO, making("a/bad.tif")).run_batch(ID, ignore)
+    batch = await small.loop(TWO, making("a/bad.tif")).run_batch(ID, ignore)
     before = await small.blobs.get(batch.manifest_key)
     with pytest.raises(Stale):
         await hand_over(small.ledger, small.ledger, small.blobs, stands[0], len(TWO.phases), nobody_asks)
@@ -199,7 +184,7 @@ async def test_who_was_overtaken_writes_over_nothing(small, monkeypatch, held):
 
 
 async def test_a_manifest_written_by_somebody_else_meanwhile_is_not_overwritten(small, monkeypatch):
-    batch = await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    batch = await small.submit(TWO, NAMES, hands_over_to=NEXT)
     standing = small.ledger.get_positions
     seen = []
 
@@ -221,7 +206,7 @@ async def test_a_manifest_written_by_somebody_else_meanwhile_is_not_overwritten(
 
     hand_over = handover.hand_over
     monkeypatch.setattr(handover, "hand_over", refused)
-    batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
+    batch = await small.loop(TWO, making()).run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE
     assert written == [b"another list"]
     assert len(await listed(small, batch)) == 9
@@ -240,7 +225,7 @@ def slowly(small, monkeypatch):
 
 
 async def test_who_hands_over_a_long_list_shows_that_it_lives(small, monkeypatch, slowly):
-    await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    await small.submit(TWO, NAMES, hands_over_to=NEXT)
     beats = []
     beat, hand_over = small.ledger.record_heartbeat, handover.hand_over
 
@@ -256,12 +241,12 @@ async def test_who_hands_over_a_long_list_shows_that_it_lives(small, monkeypatch
 
     monkeypatch.setattr(small.ledger, "record_heartbeat", counted)
     monkeypatch.setattr(handover, "hand_over", watched)
-    batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
+    batch = await small.loop(TWO, making()).run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE, batch.error
 
 
 async def test_who_is_taken_for_dead_meanwhile_leaves_it_to_others(small, monkeypatch, slowly):
-    await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    await small.submit(TWO, NAMES, hands_over_to=NEXT)
     hand_over = handover.hand_over
     tries = []
 
@@ -278,15 +263,15 @@ async def test_who_is_taken_for_dead_meanwhile_leaves_it_to_others(small, monkey
         return message
 
     monkeypatch.setattr(handover, "hand_over", dismissed)
-    batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
+    batch = await small.loop(TWO, making()).run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE, batch.error
     assert tries == ["another process moves this batch by now", "handed over"]
-    await small.wheel(TWO)._scheduler._outbox.send()
+    await small.loop(TWO)._scheduler._outbox.send()
     assert len(await told(small)) == 1
 
 
 async def test_a_store_that_is_away_puts_the_end_off(small, monkeypatch):
-    batch = await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    batch = await small.submit(TWO, NAMES, hands_over_to=NEXT)
     put = small.blobs.put
     faults = []
 
@@ -297,14 +282,14 @@ async def test_a_store_that_is_away_puts_the_end_off(small, monkeypatch):
         return await put(key, *arguments, **named)
 
     monkeypatch.setattr(small.blobs, "put", torn)
-    batch = await small.wheel(TWO, making()).run_batch(ID, ignore)
+    batch = await small.loop(TWO, making()).run_batch(ID, ignore)
     assert batch.position.stage is Stage.DONE
     assert faults == [handover.original_key(batch.manifest_key)] * 2
 
 
 async def test_filling_reads_the_first_manifest_wherever_the_batch_stood(small):
-    batch = await small.submitted(TWO, NAMES, hands_over_to=NEXT)
+    batch = await small.submit(TWO, NAMES, hands_over_to=NEXT)
     first = await small.blobs.get(batch.manifest_key)
     await small.blobs.put(handover.original_key(batch.manifest_key), first)
     await small.blobs.put(batch.manifest_key, b'{"half')
-    assert len(list(await manifest.read_entries(small.blobs, batch))) == len(NAMES)
+    assert (await manifest.read_manifest(small.blobs, batch)).total_files == len(NAMES)

@@ -19,9 +19,9 @@ async def test_one_that_is_too_large_is_refused_before_it_is_read(monkeypatch):
 
     monkeypatch.setattr(blobs, "get", never)
     with pytest.raises(Reject, match="100 bytes"):
-        await manifest.read_entries(blobs, batch(Stage.FILLING, 0, manifest_key="m"))
+        await manifest.read_manifest(blobs, batch(Stage.FILLING, 0, manifest_key="m"))
 
 
 async def test_one_that_is_not_there_is_missing():
     with pytest.raises(Missing):
-        await manifest.read_entries(MemoryBlobs(), batch(Stage.FILLING, 0, manifest_key="m"))
+        await manifest.read_manifest(MemoryBlobs(), batch(Stage.FILLING, 0, manifest_key="m"))

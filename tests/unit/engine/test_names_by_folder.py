@@ -4,7 +4,7 @@ on before the next one is listed.
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.engine.test_flow_runs import phase, plan, product, step
+from tests.situations.plans import phase, plan, product, step
 
 from quire.engine.names import Naming
 from quire.ledger.flow_values import ListedInput, TaskPlace

@@ -174,7 +174,7 @@ async def test_a_batch_that_goes_on_again_keeps_its_staging(scene):
 
     async def reopened(batch_id):
         known = await read(batch_id)
-        position = msgspec.structs.replace(known.batch.position, stage=Stage.WORKING)
+        position = msgspec.structs.replace(known.batch.position, stage=Stage.FLOWING)
         return msgspec.structs.replace(known, batch=msgspec.structs.replace(known.batch, position=position))
 
     ledger.get_submission = reopened

@@ -131,6 +131,20 @@ def test_a_key_that_could_leave_the_store_is_refused(key):
     assert "key" in refused(encoded(entry(r2_key=key)))
 
 
+@given(paths=st.lists(st.text("ab/.|\\ \x1f\x85é", max_size=6), min_size=1, max_size=4))
+def test_paths_that_are_looked_at_together_are_refused_as_those_looked_at_one_by_one(paths):
+    if manifest._are_plain(paths):
+        assert all(manifest._RELATIVE.fullmatch(path) for path in paths)
+    assert manifest._are_plain(["a/b.tif", "c d/é.tif"])
+
+
+@pytest.mark.parametrize("at", [0, 1, 1500])
+def test_one_bad_path_among_many_is_named(at):
+    entries = [entry(f"/a/{number}.tif") for number in range(2000)]
+    entries[at] = entry("/a/../x.tif")
+    assert "'/a/../x.tif', which is not a path" in refused(encoded(*entries))
+
+
 @pytest.mark.parametrize("name", ["", "..", ".", "a/b", "/a", "a\\b", "a\rb"])
 def test_a_name_that_is_a_path_is_refused(name):
     assert "whose name" in refused(encoded(entry(file_name=name)))

@@ -16,7 +16,6 @@ from quire.model.pipelines import (
 )
 from quire.model.plan import Accepts, Plan, PlanPhase, PlanStep, PlanUnit, encode_plan
 from quire.model.step import NO_OUTPUT, Step, find_step
-from quire.testing.factories import phase, pipeline
 
 
 def plan(name="book", version=1, **changes):
@@ -57,10 +56,10 @@ def test_the_first_version_of_a_name_is_the_default_and_each_is_found():
 
 
 def test_code_of_others_is_not_loaded_for_a_built_in_pipeline():
-    plain = pipeline(phase("A"))
+    plain = plan("plain")
     found = Pipelines(lambda: [plain], refuse)
     assert found[plain.name] is plain
-    assert found.of(batch(plan(plain.name), text="{}")) is plain
+    assert found.of(batch(plain)) is plain
     with pytest.raises(AssertionError):
         found.every()
 
@@ -91,13 +90,11 @@ def test_a_batch_of_another_pipeline_is_left_alone_with_a_reason(submitted, word
     assert found.why_left_alone(batch(submitted)).startswith("batch 01B")
 
 
-def test_a_pipeline_that_goes_from_phase_to_phase_takes_no_plan_and_a_plan_adopts_its_batches():
-    old_form = pipeline(phase("A"))
-    same_name = plan(old_form.name, old_form.version)
-    assert not is_other_plan(old_form, batch(same_name, text='{"name": "plain"}'))
-    assert is_other_plan(old_form, batch(same_name))
-    assert not is_other_plan(same_name, batch(same_name, text='{"name": "plain"}'))  # it is adopted
-    assert not is_other_plan(same_name, batch(same_name))
+def test_a_batch_that_an_earlier_version_stored_without_a_plan_is_adopted():
+    plain = plan("plain")
+    former = batch(plain, text='{"name": "plain"}')
+    assert not is_other_plan(plain, former)
+    assert Pipelines(lambda: [plain]).of(former) is plain
 
 
 def test_the_stored_plan_needs_no_code():
@@ -111,7 +108,6 @@ def test_other_code_is_told_from_another_plan():
     assert has_other_code(here, batch(structs.replace(plan(), code_digest="bb")))
     assert not has_other_code(here, batch(here))
     assert not has_other_code(here, batch(plan()))  # whoever submitted it did not say
-    assert not has_other_code(pipeline(phase("A")), batch(here))
 
 
 def test_a_plain_mapping_becomes_pipelines_and_pipelines_stay_what_they_are():

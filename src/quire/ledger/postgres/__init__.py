@@ -7,6 +7,7 @@ One store per module, as in the port; the SQL is in `ledger/postgres/sql`.
 
 from quire.database.postgres import PostgresDatabase
 from quire.database.sql import load_migrations
+from quire.ledger.documents import KnownDocuments
 from quire.ledger.postgres.adoption import PostgresAdoptionStore
 from quire.ledger.postgres.batches import PostgresBatchStore
 from quire.ledger.postgres.control import PostgresControlStore
@@ -43,6 +44,7 @@ class PostgresLedger(
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
+        self._documents = KnownDocuments()
 
     async def prepare(self) -> None:
         """Create or upgrade the tables. May be repeated, by several at once."""

@@ -70,6 +70,7 @@ class PostgresAdoptionStore:
                 return None
             if not await change(connection, "adoption_begin", values):
                 raise Stale(f"batch {batch.id} has moved on from {at}")
+            await change(connection, "adoption_interrupt", (batch.no,))
             await _merge_rounds(connection, batch, phases)
             if at.stage is Stage.FILLING:
                 await record_event(

@@ -87,6 +87,7 @@ class PostgresControlStore:
             tasks = await retry(connection, batch, selection, waiting, names, action.now)
             data: dict[str, object] = {"round": batch.position.round + 1, "tasks": tasks}
             await _record_action(connection, batch.no, "batch_retried", action, data)
+            await hold_over_budget(connection, batch.no, action.now)
             return await load_batch(connection, batch.no)
 
         return await self._database.write(work)
@@ -179,6 +180,7 @@ async def _reopen(connection: Connection, batch_no: int, action: OperatorAction,
             await change(connection, "flow_reopen_tasks", (batch_no,))
             await change(connection, "flow_reopen", (batch_no,))
             await change(connection, "set_alarm", (0.0, batch_no))
+            await hold_over_budget(connection, batch_no, action.now)
     await _record_action(connection, batch_no, "batch_reopened", action)
     return await load_batch(connection, batch_no)
 

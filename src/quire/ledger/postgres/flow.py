@@ -11,6 +11,7 @@ from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.database.postgres_queries import Values, clean_text
+from quire.ledger.documents import KnownDocuments
 from quire.ledger.flow_rows import EffectRows, folder_file, open_phases, read_join
 from quire.ledger.flow_values import Admission, CompleteJoin, Effects, ListedInput
 from quire.ledger.port import ListedFile, Settlement, SettleResult
@@ -37,6 +38,7 @@ Doubts = Sequence[tuple[int, str, str]]
 
 class PostgresFlowStore:
     _database: PostgresDatabase
+    _documents: KnownDocuments
 
     async def begin_flow(
         self,
@@ -104,7 +106,9 @@ class PostgresFlowStore:
                 await held.write(connection, now)
                 return await load_batch(connection, batch.no)
 
-        return await self._database.write(work)
+        changed = await self._database.write(work)
+        self._documents.admit(batch.no, admissions)
+        return changed
 
     async def list_admissible(self, batch_no: int, *, after: int, to: int, limit: int) -> list[ListedFile]:
         rows = await self._flow_rows("flow_to_admit", (batch_no, after, to, limit))

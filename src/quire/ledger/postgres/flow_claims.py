@@ -2,10 +2,11 @@
 those that are due again from a small partial index.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
+from quire.ledger.documents import Documents, KnownDocuments, read_claims, read_document
 from quire.ledger.flow_rows import read_flow_claim
 from quire.ledger.flow_values import FlowOffer, first_number
 from quire.ledger.port import Claim, Known, Only, WorkableBatch
@@ -15,6 +16,7 @@ from quire.ledger.rows import Row, read_workable_batch
 
 class PostgresFlowClaimStore:
     _database: PostgresDatabase
+    _documents: KnownDocuments
 
     async def list_flowing(
         self, *, limit: int, now: float, only: Only = None, known: Known = None, ageing_seconds: float = 0.0
@@ -29,8 +31,27 @@ class PostgresFlowClaimStore:
     ) -> list[Claim]:
         values = {"no": batch_no, "phase": phase, "member": member, "limit": limit, "now": now}
         values |= {"first": first_number(phase), "end": first_number(phase + 1)}
-        rows = await self._database.write(lambda connection: _claim(connection, values, pace_seconds))
-        return [read_flow_claim(batch_no, row) for row in rows]
+
+        async def work(connection: Connection) -> tuple[list[Row], Documents, Documents]:
+            rows = await _claim(connection, values, pace_seconds)
+            return rows, *(await self._find_documents(connection, batch_no, rows))
+
+        rows, known, read = await self._database.write(work)
+        self._documents.keep(batch_no, read)
+        return read_claims(batch_no, rows, known | read)
+
+    async def _find_documents(
+        self, connection: Connection, batch_no: int, rows: Sequence[Row]
+    ) -> tuple[Documents, Documents]:
+        """Of tasks that were claimed: those in memory, and those that had to be read."""
+        wanted = {row[6] for row in rows}
+        known = self._documents.find(batch_no, wanted)
+        read: Documents = {}
+        if len(known) < len(wanted):
+            values = (batch_no, [number for number in wanted if number not in known])
+            for number, *columns in await all_rows(connection, "flow_documents", values):
+                read[number] = read_document(tuple(columns))
+        return known, read
 
     async def load_claims(self, batch_no: int, task_nos: Collection[int]) -> dict[int, Claim]:
         values = (batch_no, list(task_nos))

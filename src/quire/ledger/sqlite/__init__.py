@@ -5,11 +5,13 @@ One door per module, as in the port; the SQL is in `ledger/sqlite/sql`.
 
 from quire.database.sql import load_migrations
 from quire.database.sqlite import SqliteDatabase
+from quire.ledger.documents import KnownDocuments
 from quire.ledger.sqlite.adoption import SqliteAdoptionStore
 from quire.ledger.sqlite.batches import SqliteBatchStore
 from quire.ledger.sqlite.control import SqliteControlStore
 from quire.ledger.sqlite.files import SqliteFileStore
 from quire.ledger.sqlite.flow import SqliteFlowStore
+from quire.ledger.sqlite.flow_claims import SqliteFlowClaimStore
 from quire.ledger.sqlite.flow_units import SqliteFlowUnitStore
 from quire.ledger.sqlite.intake import SqliteIntakeStore
 from quire.ledger.sqlite.members import SqliteMemberStore
@@ -26,6 +28,7 @@ class SqliteLedger(
     SqliteFileStore,
     SqliteTaskStore,
     SqliteFlowStore,
+    SqliteFlowClaimStore,
     SqliteAdoptionStore,
     SqliteFlowUnitStore,
     SqliteIntakeStore,
@@ -39,6 +42,7 @@ class SqliteLedger(
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
+        self._documents = KnownDocuments()
 
     async def prepare(self) -> None:
         """Create or upgrade the tables. May be repeated."""

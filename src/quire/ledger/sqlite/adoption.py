@@ -49,6 +49,7 @@ class SqliteAdoptionStore:
             values = (plan, digest, waits_at, now, *place)
             if not connection.execute(SQL["adoption_begin"], values).rowcount:
                 raise Stale(f"batch {batch.id} has moved on from {at}")
+            connection.execute(SQL["adoption_interrupt"], (batch.no,))
             _merge_rounds(connection, batch, phases)
             if at.stage is Stage.FILLING:
                 record_event(connection, batch.no, now, "phase_started", {"phase": phases[0], "round": 1})

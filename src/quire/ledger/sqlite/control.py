@@ -68,6 +68,7 @@ class SqliteControlStore:
             tasks = retry(connection, batch, selection, waiting, names, action.now)
             data: dict[str, object] = {"round": batch.position.round + 1, "tasks": tasks}
             _record_action(connection, batch.no, "batch_retried", action, data)
+            hold_over_budget(connection, batch.no, action.now)
             return load_batch(connection, batch.no)
 
         return await self._database.write(work)
@@ -158,6 +159,7 @@ def _reopen(connection: sqlite3.Connection, batch_no: int, action: OperatorActio
         connection.execute(SQL["flow_reopen_tasks"], (batch_no,))
         connection.execute(SQL["flow_reopen"], (batch_no,))
         connection.execute(SQL["set_alarm"], (0, batch_no))
+        hold_over_budget(connection, batch_no, action.now)
     _record_action(connection, batch_no, "batch_reopened", action)
     return load_batch(connection, batch_no)
 

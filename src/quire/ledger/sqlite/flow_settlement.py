@@ -5,12 +5,13 @@ end of the batch. What follows was planned outside; here numbers are given and r
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from quire.ledger.flow_progress import FlowCounters, find_progress
 from quire.ledger.flow_rows import EffectRows
 from quire.ledger.flow_values import Effects, JoinPart, phase_of
 from quire.ledger.port import OutboxMessage, Settlement, SettleResult
-from quire.ledger.rows import encode_result
+from quire.ledger.rows import Row, encode_result
 from quire.ledger.settlement_rows import (
     classify_stray,
     count_settlements,
@@ -25,6 +26,7 @@ from quire.ledger.sqlite.uploads import add_outbox_message
 from quire.model.batch import Stage, TaskState
 from quire.model.work import Outcome
 
+FEW_TASKS = 8
 _FINAL = frozenset({TaskState.DONE, TaskState.FAILED})
 
 
@@ -72,8 +74,7 @@ def write_effects(
         connection.executemany(SQL["flow_insert_file"], rows.files)
     if rows.left_list:
         connection.executemany(SQL["flow_leave_list"], rows.left_list)
-    if rows.tasks:
-        connection.executemany(SQL["flow_insert_task"], rows.tasks)
+    _insert_tasks(connection, rows.tasks)
     if rows.joins:
         connection.executemany(SQL["flow_insert_join"], rows.joins)
     for phase, count in rows.created.items():
@@ -88,6 +89,27 @@ def write_effects(
         _end_walks(connection, batch_no, roots, tries)
     values = (rows.opened - settled, rows.last_file, now, batch_no)
     connection.execute(SQL["flow_count_open"], values)
+
+
+def _insert_tasks(connection: sqlite3.Connection, tasks: Sequence[Row]) -> None:
+    """Tasks that differ in nothing but their documents go in together, which takes half the time."""
+    alone: list[Row] = []
+    for alike, run in groupby(enumerate(tasks), _find_run):
+        rows = [task for _, task in run]
+        if alike is None or len(rows) < FEW_TASKS:
+            alone += rows
+        else:
+            batch_no, first, phase, _, branch, tries, _ = rows[0]
+            documents = json.dumps([row[3] for row in rows])
+            connection.execute(SQL["flow_insert_tasks"], (batch_no, first, phase, documents, branch, tries))
+    if alone:
+        connection.executemany(SQL["flow_insert_task"], alone)
+
+
+def _find_run(numbered: tuple[int, Row]) -> tuple[int, ...] | None:
+    """Equal for tasks with numbers one after the other that are alike."""
+    at, (_, task_no, phase, _, branch, tries, given) = numbered
+    return None if given is not None else (task_no - at, phase, branch, tries)
 
 
 def advance(connection: sqlite3.Connection, batch_no: int, now: float) -> bool:

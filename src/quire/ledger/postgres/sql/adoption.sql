@@ -27,6 +27,13 @@ UPDATE batches SET stage = 'flowing', plan = %(plan)s, plan_digest = %(digest)s,
 WHERE no = %(no)s AND stage = %(at_stage)s AND phase = %(at_phase)s AND cursor = %(at_cursor)s
   AND round = %(at_round)s AND plan_digest = ''
 
+-- name: adoption_interrupt
+-- Attempts that were out belong to nobody any more: what is reported of them changes nothing.
+UPDATE tasks
+SET state = 'waiting', due_at = 0, interruptions = interruptions + 1, outcome = 'interrupted', error_class = 'interrupted',
+    error = 'quire stopped while this attempt was running'
+WHERE batch_no = %s AND state = 'running'
+
 -- name: adoption_end_of_former
 -- One that has ended, before a person has it go on.
 UPDATE batches SET plan = %s, plan_digest = %s WHERE no = %s AND stage = 'done' AND round = %s AND plan_digest = ''
@@ -81,13 +88,9 @@ UPDATE files SET lineage = path WHERE batch_no = %s AND file_no > %s AND file_no
 UPDATE files SET open = -1 WHERE batch_no = %s AND born = 0
 
 -- name: adoption_renumber
--- Due at once. An attempt that was out belongs to nobody any more.
+-- Due at once, unless it waits for a moment.
 UPDATE tasks SET task_no = (phase << 40) + task_no, rank = NULL, state = 'waiting',
-                 due_at = CASE state WHEN 'waiting' THEN due_at ELSE 0 END,
-                 outcome = CASE state WHEN 'running' THEN 'interrupted' ELSE outcome END,
-                 error_class = CASE state WHEN 'running' THEN 'interrupted' ELSE error_class END,
-                 error = CASE state WHEN 'running' THEN 'quire stopped while this attempt was running' ELSE error END,
-                 interruptions = interruptions + (state = 'running')::int
+                 due_at = CASE state WHEN 'waiting' THEN due_at ELSE 0 END
 WHERE batch_no = %s AND task_no = ANY(%s::bigint[])
 
 -- name: adoption_renumber_attempts

@@ -272,11 +272,8 @@ WITH due AS MATERIALIZED (
   RETURNING t.task_no, t.attempt, t.failures, t.interruptions, t.started_at, t.branch, t.file_no, t.tries, t.given,
             due.due_at
 )
-SELECT b.task_no, b.attempt, b.failures, b.interruptions, b.started_at,
-       f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
-       b.branch, b.file_no, f.root_no, f.lineage, b.tries, b.given
-FROM begun b JOIN files f ON f.batch_no = %(no)s AND f.file_no = b.file_no
-ORDER BY b.due_at, b.task_no
+SELECT task_no, attempt, failures, interruptions, started_at, branch, file_no, tries, given
+FROM begun ORDER BY due_at, task_no
 
 -- name: flow_begin_fresh
 WITH begun AS (
@@ -284,11 +281,11 @@ WITH begun AS (
   WHERE batch_no = %(no)s AND task_no >= %(first)s AND task_no < %(end)s AND state = 'ready'
   RETURNING task_no, attempt, failures, interruptions, started_at, branch, file_no, tries, given
 )
-SELECT b.task_no, b.attempt, b.failures, b.interruptions, b.started_at,
-       f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
-       b.branch, b.file_no, f.root_no, f.lineage, b.tries, b.given
-FROM begun b JOIN files f ON f.batch_no = %(no)s AND f.file_no = b.file_no
-ORDER BY b.task_no
+SELECT * FROM begun ORDER BY task_no
+
+-- name: flow_documents
+SELECT file_no, root_no, lineage, key, path, name, size, content_type, digest, cid, source_file, tags, config
+FROM files WHERE batch_no = %s AND file_no = ANY(%s::bigint[])
 
 -- name: flow_claimed
 UPDATE rounds SET next_task = %s, dispatch_at = %s WHERE batch_no = %s AND round = 1 AND phase = %s

@@ -367,10 +367,9 @@ WHERE t.batch_no = %s AND t.task_no = %s
 SELECT t.batch_no, t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
        t.branch, t.file_no, f.root_no, f.lineage, t.tries, t.given
-FROM tasks t JOIN batches b ON b.no = t.batch_no AND b.stage IN ('working', 'flowing')
-LEFT JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase AND b.stage = 'working'
+FROM tasks t JOIN batches b ON b.no = t.batch_no AND b.stage = 'flowing'
 JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE t.state = 'running' AND t.member = %s AND (b.stage = 'flowing' OR t.task_no >= r.first_task)
+WHERE t.state = 'running' AND t.member = %s
 ORDER BY t.batch_no, t.task_no
 
 -- name: positions
@@ -542,9 +541,8 @@ SELECT no, name, kind, place, beat, enlisted_at FROM crew ORDER BY no
 -- name: dismiss
 -- Not while an attempt is out with it: one that was taken for dead may have claimed more meanwhile.
 DELETE FROM crew WHERE no = %(member)s AND NOT EXISTS (
-  SELECT 1 FROM tasks t JOIN batches b ON b.no = t.batch_no AND b.stage IN ('working', 'flowing')
-  LEFT JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase AND b.stage = 'working'
-  WHERE t.state = 'running' AND t.member = %(member)s AND (b.stage = 'flowing' OR t.task_no >= r.first_task))
+  SELECT 1 FROM tasks t JOIN batches b ON b.no = t.batch_no AND b.stage = 'flowing'
+  WHERE t.state = 'running' AND t.member = %(member)s)
 
 -- name: lock_member
 SELECT 1 FROM crew WHERE no = %s FOR UPDATE

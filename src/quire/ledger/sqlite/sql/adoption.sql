@@ -25,6 +25,13 @@ UPDATE batches SET stage = 'flowing', plan = ?1, plan_digest = ?2, phase = max(p
                                            AND r.round = batches.round AND r.phase = batches.phase), 0)
 WHERE no = ?5 AND stage = ?6 AND phase = ?7 AND cursor = ?8 AND round = ?9 AND plan_digest = ''
 
+-- name: adoption_interrupt
+-- Attempts that were out belong to nobody any more: what is reported of them changes nothing.
+UPDATE tasks INDEXED BY tasks_running
+SET state = 'waiting', due_at = 0, interruptions = interruptions + 1, outcome = 'interrupted', error_class = 'interrupted',
+    error = 'quire stopped while this attempt was running'
+WHERE state = 'running' AND batch_no = ?
+
 -- name: adoption_end_of_former
 -- One that has ended, before a person has it go on.
 UPDATE batches SET plan = ?1, plan_digest = ?2 WHERE no = ?3 AND stage = 'done' AND round = ?4 AND plan_digest = ''
@@ -80,13 +87,9 @@ UPDATE files SET lineage = path WHERE batch_no = ? AND file_no > ? AND file_no <
 UPDATE files SET open = -1 WHERE batch_no = ? AND born = 0
 
 -- name: adoption_renumber
--- Due at once. An attempt that was out belongs to nobody any more.
+-- Due at once, unless it waits for a moment.
 UPDATE tasks SET task_no = (phase << 40) + task_no, rank = NULL, state = 'waiting',
-                 due_at = CASE state WHEN 'waiting' THEN due_at ELSE 0 END,
-                 outcome = CASE state WHEN 'running' THEN 'interrupted' ELSE outcome END,
-                 error_class = CASE state WHEN 'running' THEN 'interrupted' ELSE error_class END,
-                 error = CASE state WHEN 'running' THEN 'quire stopped while this attempt was running' ELSE error END,
-                 interruptions = interruptions + (state = 'running')
+                 due_at = CASE state WHEN 'waiting' THEN due_at ELSE 0 END
 WHERE batch_no = ? AND task_no = ?
 
 -- name: adoption_renumber_attempts

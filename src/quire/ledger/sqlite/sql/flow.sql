@@ -32,6 +32,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 -- name: flow_insert_task
 INSERT INTO tasks (batch_no, task_no, phase, file_no, branch, tries, given) VALUES (?, ?, ?, ?, ?, ?, ?)
 
+-- name: flow_insert_tasks
+INSERT INTO tasks (batch_no, task_no, phase, file_no, branch, tries)
+SELECT ?1, ?2 + key, ?3, value, ?5, ?6 FROM json_each(?4)
+
 -- name: flow_insert_join
 INSERT INTO joins (batch_no, phase, file_no, left) VALUES (?, ?, ?, ?)
 ON CONFLICT (batch_no, phase, file_no) DO UPDATE SET left = excluded.left, resolved = 0
@@ -144,11 +148,12 @@ UPDATE rounds SET next_task = ?, dispatch_at = ? WHERE batch_no = ? AND round = 
 UPDATE batches SET served_at = ? WHERE no = ?
 
 -- name: flow_claimed_range
-SELECT t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
-       f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
-       t.branch, t.file_no, f.root_no, f.lineage, t.tries, t.given
-FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE t.batch_no = ? AND t.task_no >= ? AND t.task_no < ? AND t.state = 'running' ORDER BY t.task_no
+SELECT task_no, attempt, failures, interruptions, started_at, branch, file_no, tries, given
+FROM tasks WHERE batch_no = ? AND task_no >= ? AND task_no < ? AND state = 'running' ORDER BY task_no
+
+-- name: flow_documents
+SELECT file_no, root_no, lineage, key, path, name, size, content_type, digest, cid, source_file, tags, config
+FROM files WHERE batch_no = ?1 AND file_no IN (SELECT value FROM json_each(?2))
 
 -- name: flow_task
 SELECT t.task_no, t.attempt, t.failures, t.interruptions, coalesce(t.started_at, 0),

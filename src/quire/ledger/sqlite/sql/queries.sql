@@ -322,10 +322,9 @@ SELECT t.batch_no, t.task_no, t.attempt, t.failures, t.interruptions, t.started_
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
        t.branch, t.file_no, f.root_no, f.lineage, t.tries, t.given
 FROM tasks t INDEXED BY tasks_running
-CROSS JOIN batches b ON b.no = t.batch_no AND b.stage IN ('working', 'flowing')
-LEFT JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase AND b.stage = 'working'
+CROSS JOIN batches b ON b.no = t.batch_no AND b.stage = 'flowing'
 CROSS JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE t.state = 'running' AND t.member = ? AND (b.stage = 'flowing' OR t.task_no >= r.first_task)
+WHERE t.state = 'running' AND t.member = ?
 ORDER BY t.batch_no, t.task_no
 
 -- name: positions
@@ -461,9 +460,8 @@ SELECT no, name, kind, place, beat, enlisted_at FROM crew ORDER BY no
 -- Not while an attempt is out with it: one that was taken for dead may have claimed more meanwhile.
 DELETE FROM crew WHERE no = ?1 AND NOT EXISTS (
   SELECT 1 FROM tasks t INDEXED BY tasks_running
-  CROSS JOIN batches b ON b.no = t.batch_no AND b.stage IN ('working', 'flowing')
-  LEFT JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase AND b.stage = 'working'
-  WHERE t.state = 'running' AND t.member = ?1 AND (b.stage = 'flowing' OR t.task_no >= r.first_task))
+  CROSS JOIN batches b ON b.no = t.batch_no AND b.stage = 'flowing'
+  WHERE t.state = 'running' AND t.member = ?1)
 
 -- name: was_dismissed
 -- The member was removed; numbers are never reused.
