@@ -39,7 +39,7 @@ from quire.model.batch import TaskState
 from quire.model.cost import NO_COST, Cost
 from quire.model.errors import Reject
 from quire.model.files import Product
-from quire.model.work import Outcome, Report, StepResult, add_price
+from quire.model.work import ExternalRequest, Outcome, Report, StepResult, add_price
 
 MAX_ERROR_CHARACTERS = 2000
 WORKER = "callback"
@@ -112,7 +112,15 @@ async def _build_report(
     except Reject as flaw:
         return Report(*names, Outcome.ERRED, *spent, error_class=flaw.code, error=str(flaw))
     size = sum(product.size for product in result.products)
-    return Report(*names, Outcome.DONE, *spent, result=result, cost=Cost(order.file.size, size))
+    report = Report(*names, Outcome.DONE, *spent, result=result, cost=Cost(order.file.size, size))
+    request = _read_request(callback)
+    return report if request is None else structs.replace(report, outcome=Outcome.EXTERNAL, request=request)
+
+
+def _read_request(callback: Callback) -> ExternalRequest | None:
+    """What a step that people have written asks of somebody outside, who will complete its task."""
+    claims = None if callback.quire is None else callback.quire.step
+    return None if claims is None else claims.external
 
 
 def _apply_error_class(report: Report, extension: CallbackExtension | None) -> Report:
