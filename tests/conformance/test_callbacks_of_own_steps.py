@@ -17,6 +17,7 @@ from quire.compute.remote.output_keys import is_temporary
 from quire.compute.remote.step_claims import MAX_OUTPUTS, MAX_TOTAL_BYTES
 from quire.compute.remote.step_task import StepTaskDetails, is_step_task, read_step_task
 from quire.database.sqlite import SqliteDatabase
+from quire.engine.cache import cache_key_of, cache_key_prefix
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import TaskState
 from quire.model.errors import Misconfigured, Reject
@@ -239,6 +240,14 @@ async def test_a_request_beside_a_result_fails_the_attempt(asking):
 
 async def test_a_step_that_may_not_leave_its_task_to_others_fails(bench):
     await bench.refused("bad_callback", external=REQUEST)
+
+
+async def test_a_result_of_an_own_step_is_kept_in_the_step_cache(bench):
+    key = cache_key_of(cache_key_prefix(COUNT), COUNT, bench.claims[PATH].order)
+    assert key is not None
+    assert await bench.returned(products=[await bench.product()], value={"data": 3}) == OK
+    found = (await bench.ledger.load_cached([key]))[key]
+    assert (found.value.data, found.products[0].key) == (3, keys.content(digest(DATA)))
 
 
 async def test_a_small_value_is_kept_in_the_record(bench):

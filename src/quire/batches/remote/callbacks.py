@@ -25,6 +25,7 @@ from quire.batches.remote.attempts import (
 from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.page_count import has_several_pages
 from quire.batches.remote.products import VERIFIED_AT_ONCE, verify_product
+from quire.batches.remote.step_cache import find_cache_key
 from quire.batches.remote.step_results import keep_step_result
 from quire.compute.remote.callback_body import (
     CLAIM_READERS,
@@ -72,7 +73,9 @@ async def settle_callback(
     report = await _build_report(context, found, address.attempt, callback)
     report = _add_step_report(report, callback.quire)
     report = _add_machine_price(report, prices.get(found.step.compute, 0.0))
-    return await settle(context, found, report, policy)
+    is_own = found.step.step not in CLAIM_READERS
+    cache_key = await find_cache_key(context, found, report) if is_own else None
+    return await settle(context, found, report, policy, cache_key=cache_key)
 
 
 def _decode(body: bytes, address: AttemptAddress) -> Callback:
