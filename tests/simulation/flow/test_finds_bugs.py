@@ -12,7 +12,7 @@ from quire.engine.names import Naming
 from quire.ledger import flow_progress
 from quire.ledger.flow_rows import EffectRows
 from quire.ledger.sqlite import batches, flow_settlement, tasks
-from quire.ledger.sqlite import flow as flow_store
+from quire.ledger.sqlite import flow_claims as flow_store
 from quire.ledger.sqlite.rows import SQL
 from tests.simulation.flow.seeds import Violation, run
 
