@@ -192,7 +192,7 @@ class AdoptionSuite:
     ) -> None:
         batch = await written(ledger, execute, Stage.WORKING)
         context = RemoteContext(
-            **dict.fromkeys(("batches", "files", "tasks", "flow", "records", "members"), ledger),
+            **dict.fromkeys(("batches", "tasks", "flow", "records", "members"), ledger),
             blobs=MemoryBlobs(),
             clock=FakeClock(),
             ids=CountingIds(),

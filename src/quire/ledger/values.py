@@ -9,7 +9,6 @@ from msgspec import Struct, field
 from quire.ledger.flow_values import Effects, FlowOffer, JoinPart, TaskPlace
 from quire.model.batch import Batch, Budget, FileOutcome, Position, TaskState
 from quire.model.files import File
-from quire.model.pipeline import AddedFile, Unit
 from quire.model.work import Order, Report, StepResult
 
 
@@ -93,6 +92,22 @@ class InputOutcome(Struct, frozen=True):
     def plainly_done(self) -> bool:
         """About one input, which was done at the first try."""
         return self.outcome is FileOutcome.DONE and self.tries == 1 and self.unit_no is None
+
+
+class AddedFile(Struct, frozen=True):
+    """A file that is added to the list (`listed`), or is an asset of its source outside the list."""
+
+    file: File
+    role: str
+    listed: bool = True
+
+
+class Unit(StrEnum):
+    """What one task of a phase is about."""
+
+    FILE = "file"
+    DIRECTORY = "directory"  # all files of a folder that the phase finds, not those of folders below it
+    BATCH = "batch"  # all files that the phase finds
 
 
 class NewFile(Struct, frozen=True):

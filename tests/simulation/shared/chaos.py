@@ -16,18 +16,8 @@ from tests.simulation.shared.kernel import Kernel, SimProcess, checkpoint, pause
 NOT_AWAITED = frozenset({"stream", "list", "local_path", "keep"})
 READS = frozenset(
     {
+        *("get_batch", "list_unit_members", "count_paths"),
         *(
-            "get_batch",
-            "list_files",
-            "list_unit_candidates",
-            "list_units",
-            "find_units",
-            "list_unit_members",
-            "count_paths",
-            "list_settled_tasks",
-        ),
-        *(
-            "list_workable",
             "load_child_results",
             "list_running",
             "get_positions",

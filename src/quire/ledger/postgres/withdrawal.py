@@ -2,8 +2,8 @@
 
 from quire.database.postgres import Connection
 from quire.ledger.postgres.rows import change, numbers
+from quire.ledger.values import Unit
 from quire.model.batch import Position
-from quire.model.pipeline import Unit
 
 
 async def supersede_tasks(connection: Connection, batch_no: int, tasks: list[int]) -> None:

@@ -5,8 +5,8 @@ import sqlite3
 from collections.abc import Collection
 
 from quire.ledger.sqlite.rows import SQL, fetch_numbers
+from quire.ledger.values import Unit
 from quire.model.batch import Position
-from quire.model.pipeline import Unit
 
 
 def supersede_tasks(connection: sqlite3.Connection, batch_no: int, tasks: Collection[int]) -> None:

@@ -318,6 +318,7 @@ FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 WHERE t.batch_no = ? AND t.task_no = ?
 
 -- name: running_tasks
+-- Of batches that flow: what members of an earlier version ran is due again when its batch is adopted.
 SELECT t.batch_no, t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
        t.branch, t.file_no, f.root_no, f.lineage, t.tries, t.given
