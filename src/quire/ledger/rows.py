@@ -123,7 +123,6 @@ def read_batch(columns: Row | None, name: object) -> Batch:
         manifest_key=row.manifest_key,
         total_files=row.total_files,
         last_file=row.last_file,
-        last_task=row.last_task,
         created_at=row.created_at,
         updated_at=row.updated_at,
         completed_at=row.completed_at,
