@@ -9,9 +9,9 @@ from tests.suites.ledger_situations import act
 
 from quire.database.postgres import PostgresDatabase
 from quire.engine import moves
-from quire.ledger.flow_values import first_number
+from quire.ledger.flow_values import ClaimRequest, PhaseLimit, first_number
 from quire.ledger.postgres import PostgresLedger
-from quire.ledger.postgres.flow_claims import _claim
+from quire.ledger.postgres.flow_claims import hold_and_claim
 from quire.model.batch import Stage
 from quire.model.errors import Stale
 from quire.model.work import StepResult
@@ -19,7 +19,6 @@ from quire.testing.factories import draft, outbox_message
 
 pytestmark = pytest.mark.service
 FILES = 60
-VALUES = {"limit": 1, "now": 10.0, "phase": 1, "first": first_number(1), "end": first_number(2)}
 NUMBERS = [first_number(1) + number for number in range(1, FILES + 1)]
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
 
@@ -225,7 +224,8 @@ async def test_who_is_being_claimed_for_may_beat_and_is_not_dismissed_meanwhile(
     dismissals = []
 
     async def slowly(connection):
-        (claim,) = await _claim(connection, VALUES | {"no": batch.no, "member": member.no}, 0.0)
+        request = ClaimRequest(member.no, 1, (PhaseLimit(1, 1),))
+        (claim,) = await hold_and_claim(connection, batch.no, request, 10.0)
         assert await asyncio.wait_for(ledgers[1].record_heartbeat(member.no, now=10.0), 60)
         dismissals.append(asyncio.create_task(ledgers[1].remove_member(member.no)))
         while not (await (await connection.execute(WAITING)).fetchone())[0]:

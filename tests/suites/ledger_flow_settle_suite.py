@@ -4,7 +4,7 @@ successes, answers from outside, and the end of the batch.
 
 from msgspec import structs
 
-from quire.ledger.flow_values import Follower
+from quire.ledger.flow_values import ClaimRequest, Follower, PhaseLimit
 from quire.ledger.port import Claim, Settlement, StrayKind
 from quire.model.batch import Budget, Hold, Stage, TaskState
 from quire.model.cost import Cost
@@ -45,6 +45,63 @@ class FlowSettleSuite:
         await ledger.settle_flow(batch.no, [done(next_one), done(two)], now=12.0)
         assert await outcomes(ledger, batch) == {"d/f1.tif": ("done", 2), "d/f2.tif": ("done", 1)}
         await check_counters(select, batch)
+
+    async def test_who_settles_is_given_the_next_tasks_the_highest_phase_first(
+        self, ledger: LedgerAdapter, select: Select
+    ) -> None:
+        batch = await admitted(ledger, 4)
+        one, two = await claimed(ledger, batch, limit=2)
+        wanted = ClaimRequest(ME, 3, (PhaseLimit(3, 9), PhaseLimit(2, 9), PhaseLimit(1, 9)))
+        told = [done(one, follows(one)), done(two, follows(two))]
+        settled = await ledger.settle_flow(batch.no, told, now=11.0, claim=wanted)
+        assert [
+            (
+                claim.place.phase,
+                claim.place.file_no,
+                claim.order.file.path,
+                claim.order.attempt,
+                claim.started_at,
+            )
+            for claim in settled.claims
+            if claim.place is not None
+        ] == [(2, "d/f1.tif", 1, 11.0), (2, "d/f2.tif", 1, 11.0), (1, "d/f3.tif", 1, 11.0)]
+        assert await claimed(ledger, batch, 2) == []
+        running = {claim.order.task_no for claim in settled.claims}
+        assert {claim.order.task_no for claim in await ledger.list_running(ME)} == running
+        await check_counters(select, batch)
+
+    async def test_no_more_is_claimed_with_a_settlement_than_a_phase_allows(
+        self, ledger: LedgerAdapter
+    ) -> None:
+        batch = await admitted(ledger, 5)
+        (one,) = await claimed(ledger, batch, limit=1)
+        wanted = ClaimRequest(ME, 9, (PhaseLimit(2, 0), PhaseLimit(1, 2)))
+        settled = await ledger.settle_flow(batch.no, [done(one, follows(one))], now=11.0, claim=wanted)
+        assert [claim.place.file_no for claim in settled.claims if claim.place is not None] == [2, 3]
+        assert len(await claimed(ledger, batch, 2)) == 1
+
+    async def test_nothing_is_claimed_with_a_settlement_of_a_batch_that_rests_or_has_ended(
+        self, ledger: LedgerAdapter
+    ) -> None:
+        batch = await admitted(ledger, 3)
+        one, two = await claimed(ledger, batch, limit=2)
+        wanted = ClaimRequest(ME, 9, (PhaseLimit(2, 9), PhaseLimit(1, 9)))
+        await ledger.pause(batch.no, act())
+        settled = await ledger.settle_flow(batch.no, [done(one, follows(one))], now=11.0, claim=wanted)
+        assert (settled.applied, settled.claims) == (1, ())
+        await ledger.cancel(batch.no, act())
+        settled = await ledger.settle_flow(batch.no, [done(two, follows(two))], now=12.0, claim=wanted)
+        assert (settled.applied, settled.claims) == (0, ())
+
+    async def test_who_was_removed_is_given_no_tasks_with_a_settlement(self, ledger: LedgerAdapter) -> None:
+        batch = await admitted(ledger, 2)
+        await ledger.add_member("me", "house", "here", now=1.0)
+        gone = await ledger.add_member("gone", "house", "here", now=1.0)
+        (one,) = await claimed(ledger, batch, limit=1)
+        await ledger.remove_member(gone.no)
+        wanted = ClaimRequest(gone.no, 9, (PhaseLimit(1, 9),))
+        settled = await ledger.settle_flow(batch.no, [done(one)], now=11.0, claim=wanted)
+        assert (settled.applied, settled.claims) == (1, ())
 
     async def test_a_report_counts_once(self, ledger: LedgerAdapter, select: Select) -> None:
         batch = await admitted(ledger, 2)

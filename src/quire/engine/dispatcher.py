@@ -8,15 +8,16 @@ from collections.abc import Mapping
 
 from quire.blobs.port import Blobs
 from quire.engine.claims import RunningClaim, RunningClaims, Work, cache_key
+from quire.engine.continuation import Continuation
 from quire.engine.deadlines import Deadlines
-from quire.engine.flow_claims import FlowClaims, IssueToken
+from quire.engine.flow_claims import Claimed, FlowClaims, IssueToken
 from quire.engine.flow_settler import FlowSettler
 from quire.engine.retry import RetryPolicy
 from quire.engine.rooms import PhaseRooms, list_coroutine_calls
 from quire.engine.scheduler import known_pipelines
 from quire.engine.settlement import decide_settlement
 from quire.engine.sharing import Shares
-from quire.ledger.port import BatchStore, Claim, FlowStore, Only, Settlement, TaskStore
+from quire.ledger.port import BatchStore, Claim, FlowStore, Only, Settlement, SettleResult, TaskStore
 from quire.model.batch import Stage, TaskState
 from quire.model.clock import Clock
 from quire.model.errors import Reject, Retry, Unavailable
@@ -59,7 +60,6 @@ class Dispatcher:
         self._deadlines = Deadlines(flow, self._settler, clock, ids, policy)
         self._clock = clock
         self._ids = ids
-        self._shares = shares
         self._out = RunningClaims()
         # Settlements that the ledger has not confirmed, with the claims they belong to.
         self._unsettled: dict[int, list[tuple[Settlement, Claim | None]]] = {}
@@ -90,9 +90,8 @@ class Dispatcher:
         if self._may_have_lost_claims:
             await self._recover(member)
         reports = self._compute.take_reports()
-        for report in reports:
-            self._decide(report)
-        settled_count = await self._settle()
+        self._decide(reports)
+        settled_count = await self._settle(member if claiming else None)
         await self._check_batches(only)
         handed = await self._start_tasks(member, only) if claiming else 0
         return bool(reports or settled_count or handed)
@@ -103,8 +102,7 @@ class Dispatcher:
         unstarted += self._out.withdraw_waiting()
         unstarted += [out.claim.order for out in self._restart]
         self._restart = []
-        for report in self._compute.take_reports():
-            self._decide(report)
+        self._decide(self._compute.take_reports())
         await self._settle()
         await self._release(unstarted)
         self._out.clear()
@@ -117,35 +115,39 @@ class Dispatcher:
         self._unsettled.clear()
         self._restart = []
 
-    def _decide(self, report: Report) -> None:
-        """Decide the settlement of a report and keep it until the ledger has confirmed it."""
+    def _decide(self, reports: list[Report]) -> None:
+        """Decide the settlements of reports and keep them until the ledger has confirmed them."""
         now = self._clock.now()
-        out, waiting = self._out.remove(report)
-        if report.known:
+        for report in reports:
+            out, waiting = self._out.remove(report)
+            if report.known:
+                self._restart += waiting
+                continue
+            claim = out.claim if out else None
+            if report.outcome is Outcome.DONE:
+                key = cache_key(out, report)
+                self._keep(Settlement(report=report, state=TaskState.DONE, cache_key=key), claim)
+                for equal in waiting:
+                    hit = _build_cache_hit(equal.claim, report.result or StepResult(), now=now)
+                    self._keep(hit, equal.claim)
+                continue
+            policy = _DEFAULT_POLICY if out is None else out.work.policy
+            settlement = decide_settlement(report, claim, policy, now=now, fraction=self._ids.fraction())
+            self._keep(settlement, claim)
             self._restart += waiting
-            return
-        policy = _DEFAULT_POLICY if out is None else out.work.policy
-        claim = out.claim if out else None
-        if report.outcome is Outcome.DONE:
-            key = cache_key(out, report)
-            self._keep(Settlement(report=report, state=TaskState.DONE, cache_key=key), claim)
-            for equal in waiting:
-                hit = _build_cache_hit(equal.claim, report.result or StepResult(), now=now)
-                self._keep(hit, equal.claim)
-            return
-        settlement = decide_settlement(report, claim, policy, now=now, fraction=self._ids.fraction())
-        self._keep(settlement, claim)
-        self._restart += waiting
 
     def _keep(self, settlement: Settlement, claim: Claim | None) -> None:
         """Until the ledger has confirmed it."""
         self._unsettled.setdefault(settlement.report.batch_no, []).append((settlement, claim))
 
-    async def _settle(self) -> int:
+    async def _settle(self, member: int | None = None) -> int:
+        """Settle what was decided; a member is given the next tasks with it, where no other batch waits."""
         settled_count = 0
+        continued: list[tuple[Continuation, SettleResult]] = []
         for batch_no in list(self._unsettled):
             decided = self._unsettled[batch_no]
-            settled = await self._settler.settle(batch_no, decided, now=self._clock.now())
+            going_on = None if member is None else self._find_continuation(batch_no, member)
+            settled = await self._settle_batch(batch_no, decided, going_on)
             del self._unsettled[batch_no]
             settled_count += len(decided)
             self.phase_ended = self.phase_ended or settled.phase_ended
@@ -155,7 +157,29 @@ class Dispatcher:
                 or settled.created
                 or any(one.state is not TaskState.DONE for one, _ in decided)
             )
+            if going_on is not None:
+                continued.append((going_on, settled))
+        for going_on, settled in continued:
+            await self._hand_out(await self._flow_claims.continue_batch(going_on, settled.claims))
         return settled_count
+
+    def _find_continuation(self, batch_no: int, member: int) -> Continuation | None:
+        if self._restart or not self._may_have_tasks:
+            return None
+        rooms = {name: self._room(name) for name in self._computes}
+        return self._flow_claims.find_continuation(batch_no, member, PhaseRooms(rooms, self._room))
+
+    async def _settle_batch(
+        self, batch_no: int, decided: list[tuple[Settlement, Claim | None]], continued: Continuation | None
+    ) -> SettleResult:
+        now = self._clock.now()
+        if continued is None:
+            return await self._settler.settle(batch_no, decided, now=now)
+        try:
+            return await self._settler.settle(batch_no, decided, now=now, claim=continued.request)
+        except Unavailable:
+            self._may_have_lost_claims = True
+            raise
 
     async def _release(self, orders: list[Order]) -> None:
         """Give back claims that never started."""
@@ -206,16 +230,22 @@ class Dispatcher:
         ):
             return 0
         known = known_pipelines(self._pipelines, only)
-        claimed = await self._flow_claims.claim(member, PhaseRooms(rooms, self._room), only, known)
+        claimed = await self._flow_claims.claim(member, PhaseRooms(dict(rooms), self._room), only, known)
+        for work, keyed in claimed.work:
+            if not work.call.asynchronous:
+                rooms[work.call.compute] = max(0, rooms.get(work.call.compute, 0) - len(keyed))
+        await self._hand_out(claimed)
+        self._may_have_tasks = bool(claimed.limited) or claimed.count >= max(rooms.values())
+        return claimed.count
+
+    async def _hand_out(self, claimed: Claimed) -> None:
+        """Start what was claimed; settle what is settled without running."""
         for settlement, claim in claimed.settled:
             self._keep(settlement, claim)
         for work, keyed in claimed.work:
             await self._dispatch(work, keyed)
         if claimed.settled:
             await self._settle()
-        # There may be more than there was room for.
-        self._may_have_tasks = bool(claimed.limited) or claimed.count >= max(rooms.values())
-        return claimed.count
 
     def _room(self, compute: str, call: StepCall | None = None) -> int:
         return max(0, self._compute.capacity(compute, call) - self._out.waiting_count, self._extra_claims)

@@ -6,19 +6,21 @@ and results that its step takes; a task that lacks a value it needs is settled a
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct, structs
 
 from quire.engine import cache
 from quire.engine.claims import Work
+from quire.engine.continuation import Continuation, Continuations
 from quire.engine.flow import select_values
 from quire.engine.retry import RetryPolicy
 from quire.engine.rooms import PhaseRooms, RoomGroup, find_group
 from quire.engine.settlement import decide_settlement, step_retry_policy
 from quire.engine.sharing import ShareCandidate, Shares
-from quire.ledger.flow_values import FlowOffer
+from quire.ledger.flow_values import FlowOffer, phase_of
 from quire.ledger.port import Claim, FlowStore, Known, Only, Settlement, TaskStore, WorkableBatch
+from quire.model.batch import Batch
 from quire.model.clock import Clock
 from quire.model.pipelines import Pipelines
 from quire.model.plan import Plan, PlanPhase, PlanStep
@@ -65,6 +67,22 @@ class FlowClaims:
         self._clock = clock
         self._policy = policy
         self._shares = shares
+        self._continuations = Continuations(clock)
+
+    def find_continuation(self, batch_no: int, member: int, rooms: PhaseRooms) -> Continuation | None:
+        """What may be claimed with the next settlement of this batch."""
+        return self._continuations.find(batch_no, member, rooms)
+
+    async def continue_batch(self, continued: Continuation, claims: Sequence[Claim]) -> Claimed:
+        """What was claimed with a settlement, as work to hand out."""
+        claimed = Claimed([], [], set())
+        by_phase: dict[int, list[Claim]] = {}
+        for claim in claims:
+            by_phase.setdefault(phase_of(claim.order.task_no), []).append(claim)
+        for number, some in by_phase.items():
+            await self._complete(continued.batch, continued.plan.phases[number - 1], some, claimed)
+        self._shares.record_use(continued.batch.tenant, len(claims), self._clock.now())
+        return claimed
 
     async def claim(self, member: int, rooms: PhaseRooms, only: Only, known: Known) -> Claimed:
         """Claim as many tasks as there is room for."""
@@ -98,6 +116,7 @@ class FlowClaims:
                     )
             if not one.offers:
                 await self._flow.reset_alarm(batch.no)  # what it was set for is over, or waits for an answer
+        self._continuations.note([(one.batch, plan) for one, plan in batches.values()])
         for group, some in candidates.items():
             for batch_no, wanted in self._shares.split(some, group_rooms[group], now):
                 one, plan = batches[batch_no]
@@ -132,12 +151,16 @@ class FlowClaims:
             taken += len(claims)
             if len(claims) == limit:
                 claimed.limited.add((batch.no, offer.phase))
-            if phase.waits:
-                claims = await self._add_child_results(batch.no, claims)
-            if any(step.external for step in phase.steps):
-                claims = [self._add_token(batch.id, phase, claim) for claim in claims]
-            self._sort(phase, claims, claimed)
+            await self._complete(batch, phase, claims, claimed)
         self._shares.record_use(batch.tenant, taken, now)
+
+    async def _complete(self, batch: Batch, phase: PlanPhase, claims: list[Claim], claimed: Claimed) -> None:
+        """Give claims of a phase what their steps take."""
+        if phase.waits:
+            claims = await self._add_child_results(batch.no, claims)
+        if any(step.external for step in phase.steps):
+            claims = [self._add_token(batch.id, phase, claim) for claim in claims]
+        self._sort(phase, claims, claimed)
 
     def _add_token(self, batch_id: str, phase: PlanPhase, claim: Claim) -> Claim:
         """By it somebody outside may complete the task."""

@@ -120,7 +120,8 @@ class FlowMoves:
         entries, _ = await self._read_entries(batch, flow.admitted, limit)
         first = flow.admitted + 1
         admissions = [
-            Admission(no, None, follow(plan, file, no, 0)) for no, file in enumerate(entries, start=first)
+            Admission(no, None, follow(plan, file, no, 0), file)
+            for no, file in enumerate(entries, start=first)
         ]
         admitted = flow.admitted + len(entries)
         if admitted == flow.admissible:

@@ -12,11 +12,11 @@ from msgspec import structs
 
 from quire.engine.flow import Settled, accepting, list_rivals, pass_on, plan_effects
 from quire.engine.names import Listed
-from quire.ledger.flow_values import BranchResult, JoinPart, TaskPlace
+from quire.ledger.flow_values import BranchResult, ClaimRequest, JoinPart, TaskPlace
 from quire.ledger.port import Claim, FlowStore, Settlement, SettleResult
 from quire.model.batch import TaskState
 from quire.model.errors import Missing
-from quire.model.plan import Plan, decode_plan
+from quire.model.plan import Plan, PlanUnit, decode_plan
 from quire.model.work import Outcome, StepResult
 
 PLANS_KEPT = 256
@@ -31,9 +31,11 @@ class FlowSettler:
         self._flow = flow
         self._plans: dict[int, Plan] = {}
 
-    async def settle(self, batch_no: int, decided: Sequence[Decided], *, now: float) -> SettleResult:
+    async def settle(
+        self, batch_no: int, decided: Sequence[Decided], *, now: float, claim: ClaimRequest | None = None
+    ) -> SettleResult:
         """May be repeated: what was applied is not applied again. A report of a batch that does not exist is
-        nobody's.
+        nobody's. With `claim` the result has tasks that were claimed in the same transaction.
         """
         try:
             plan = await self.load_plan(batch_no)
@@ -41,17 +43,18 @@ class FlowSettler:
             return SettleResult(applied=0, strays=len(decided), phase_ended=False)
         claims = await self._complete_claims(batch_no, decided)
         settlements = await self._add_effects(batch_no, plan, claims)
-        first, *others = _part(settlements)
-        result = await self._flow.settle_flow(batch_no, first, now=now)
-        for some in others:
-            following = await self._flow.settle_flow(batch_no, some, now=now)
-            result = SettleResult(
-                result.applied + following.applied,
-                result.strays + following.strays,
-                following.phase_ended,
-                result.created or following.created,
-            )
-        return result
+        *others, last = _part(settlements)
+        earlier = [await self._flow.settle_flow(batch_no, some, now=now) for some in others]
+        result = await self._flow.settle_flow(batch_no, last, now=now, claim=claim)
+        if not earlier:
+            return result
+        return SettleResult(
+            sum(one.applied for one in (*earlier, result)),
+            sum(one.strays for one in (*earlier, result)),
+            result.phase_ended,
+            any(one.created for one in (*earlier, result)),
+            result.claims,
+        )
 
     async def load_plan(self, batch_no: int) -> Plan:
         """The plan that is stored with the batch."""
@@ -108,9 +111,10 @@ def add_effects(plan: Plan, settlement: Settlement, claim: Claim | None, listed:
         return settlement
     place = claim.place
     phase = plan.phases[place.phase - 1]
-    if not phase.waits and len(phase.steps) > 1 and len(accepting(phase, claim.order.file)) > 1:
+    of_file = phase.unit is PlanUnit.FILE
+    if of_file and len(phase.steps) > 1 and len(accepting(phase, claim.order.file)) > 1:
         return structs.replace(settlement, effects=JoinPart(place.phase, place.file_no))
-    if place.given is None and not phase.waits and _gives_nothing(settlement):
+    if of_file and place.given is None and _gives_nothing(settlement):
         tries = settlement.report.attempt - settlement.cached
         return structs.replace(settlement, effects=pass_on(plan, place, claim.order.file, tries))
     effects, doubts = plan_effects(plan, _settled_document(settlement, claim, place), listed)

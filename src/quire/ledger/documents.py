@@ -54,8 +54,9 @@ class KnownDocuments:
         for one in admissions:
             if len(self._documents) >= self._most:
                 return
-            if one.file is not None and one.first is not None:
-                self._documents[batch_no, one.no] = Document(one.file, one.no, "")
+            file = one.file or one.listed
+            if file is not None and one.first is not None:
+                self._documents[batch_no, one.no] = Document(file, one.no, "")
 
     def keep(self, batch_no: int, documents: Documents) -> None:
         """Keep documents that were read for a claim: their next task is likely to follow."""

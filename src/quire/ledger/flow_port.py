@@ -9,7 +9,15 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from quire.ledger.adoption_port import AdoptionStore
-from quire.ledger.flow_values import Admission, CompleteJoin, Effects, ListedInput, UnitFolder, UnitTask
+from quire.ledger.flow_values import (
+    Admission,
+    ClaimRequest,
+    CompleteJoin,
+    Effects,
+    ListedInput,
+    UnitFolder,
+    UnitTask,
+)
 from quire.ledger.values import Claim, ListedFile, Settlement, SettleResult, WorkableBatch
 from quire.model.batch import Batch
 from quire.model.work import Value
@@ -101,12 +109,17 @@ class FlowStore(AdoptionStore, Protocol):
         ...
 
     async def settle_flow(
-        self, batch_no: int, settlements: Sequence[Settlement], *, now: float
+        self,
+        batch_no: int,
+        settlements: Sequence[Settlement],
+        *,
+        now: float,
+        claim: ClaimRequest | None = None,
     ) -> SettleResult:
-        """Apply reports with their effects. Each counts only while its attempt is the current one and the
-        batch flows; of the others the results are kept in the step cache alone. A success that arrives after
-        its attempt was given up for lost time still counts while the task waits, or has failed and nothing
-        that followed has started.
+        """Apply reports with their effects, and claim tasks of the batch after that. Each report counts only
+        while its attempt is the current one and the batch flows; of the others the results are kept in the
+        step cache alone. A success that arrives after its attempt was given up for lost time still counts
+        while the task waits, or has failed and nothing that followed has started.
         """
         ...
 

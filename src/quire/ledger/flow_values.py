@@ -118,6 +118,7 @@ class Admission(Struct, frozen=True, gc=False):
     no: int
     file: File | None  # None: its row is there already
     first: Follower | None
+    listed: File | None = None  # the file whose row is there already, if it is at hand
 
 
 class FlowOffer(Struct, frozen=True):
@@ -126,6 +127,22 @@ class FlowOffer(Struct, frozen=True):
     phase: int
     fresh: int
     due: bool
+
+
+class PhaseLimit(Struct, frozen=True):
+    """How many tasks of a phase may be claimed, and how long nobody may claim more of it after that."""
+
+    phase: int
+    most: int
+    pace_seconds: float = 0.0
+
+
+class ClaimRequest(Struct, frozen=True):
+    """A member wants tasks of a batch: at most so many, of these phases, the first one first."""
+
+    member: int
+    most: int
+    phases: tuple[PhaseLimit, ...]
 
 
 class UnitFolder(Struct, frozen=True):

@@ -120,13 +120,14 @@ class Settlement(Struct, frozen=True, gc=False, kw_only=True):
 
 class SettleResult(Struct, frozen=True):
     """How many settlements were applied; the rest are kept as strays. `phase_ended`: the last task is in, or
-    a scheduler has something to do. `created`: there are new tasks.
+    a scheduler has something to do. `created`: there are new tasks. `claims`: those that were asked for.
     """
 
     applied: int
     strays: int
     phase_ended: bool
     created: bool = False
+    claims: tuple[Claim, ...] = ()
 
 
 class StrayKind(StrEnum):

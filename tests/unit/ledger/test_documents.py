@@ -20,7 +20,13 @@ def test_what_was_admitted_is_known_by_batch_and_number():
     assert known.find(8, [1, 2]) == {}
 
 
-def test_what_no_step_takes_or_has_a_row_already_is_not_kept():
+def test_an_input_whose_row_is_there_already_is_known_when_it_is_at_hand():
+    known = KnownDocuments()
+    known.admit(7, [Admission(1, None, FIRST, file("a/1.tif"))])
+    assert known.find(7, [1]) == {1: Document(file("a/1.tif"), 1, "")}
+
+
+def test_what_no_step_takes_or_is_not_at_hand_is_not_kept():
     known = KnownDocuments()
     known.admit(7, [Admission(1, file(), None), Admission(2, None, FIRST)])
     assert known.find(7, [1, 2]) == {}

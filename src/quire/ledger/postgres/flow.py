@@ -14,10 +14,8 @@ from quire.database.postgres_queries import Values, clean_text
 from quire.ledger.documents import KnownDocuments
 from quire.ledger.flow_rows import EffectRows, folder_file, open_phases, read_join
 from quire.ledger.flow_values import Admission, CompleteJoin, Effects, ListedInput
-from quire.ledger.port import Settlement, SettleResult
 from quire.ledger.postgres.flow_effects import write_effects
 from quire.ledger.postgres.flow_progress import HeldFlow, ask_flow, hold_flow, read_flow
-from quire.ledger.postgres.flow_settlement import settle
 from quire.ledger.postgres.rows import (
     SQL,
     all_rows,
@@ -194,11 +192,6 @@ class PostgresFlowStore:
                 await held.write(connection, now)
 
         await self._database.write(work)
-
-    async def settle_flow(
-        self, batch_no: int, settlements: Sequence[Settlement], *, now: float
-    ) -> SettleResult:
-        return await self._database.write(lambda connection: settle(connection, batch_no, settlements, now))
 
     async def release_flow_claims(self, batch_no: int, attempts: Sequence[tuple[int, int]]) -> None:
         if not attempts:

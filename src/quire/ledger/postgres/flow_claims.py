@@ -1,17 +1,24 @@
-"""Tasks of batches that flow go out: new ones are claimed along the primary key from a cursor for each phase,
-those that are due again from a small partial index.
+"""Tasks of batches that flow go out and come back: new ones are claimed along the primary key from a cursor
+for each phase, those that are due again from a small partial index. Who settles may claim in the same
+transaction.
 """
 
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.ledger.documents import Documents, KnownDocuments, read_claims, read_document
 from quire.ledger.flow_rows import read_flow_claim
-from quire.ledger.flow_values import FlowOffer, first_number
-from quire.ledger.port import Claim, Known, Only, WorkableBatch
+from quire.ledger.flow_values import ClaimRequest, FlowOffer, PhaseLimit, first_number
+from quire.ledger.port import Claim, Known, Only, Settlement, SettleResult, WorkableBatch
+from quire.ledger.postgres.flow_settlement import settle
 from quire.ledger.postgres.rows import SQL, all_rows, change, encode_batch_numbers, encode_pipelines, one_row
 from quire.ledger.rows import Row, read_workable_batch
+
+_Claimed = tuple[list[Row], Documents, Documents]  # rows, documents from memory and such that were read
+NOTHING: _Claimed = ([], {}, {})
 
 
 class PostgresFlowClaimStore:
@@ -29,16 +36,42 @@ class PostgresFlowClaimStore:
     async def claim_phase(
         self, batch_no: int, phase: int, *, member: int, limit: int, now: float, pace_seconds: float = 0.0
     ) -> list[Claim]:
-        values = {"no": batch_no, "phase": phase, "member": member, "limit": limit, "now": now}
-        values |= {"first": first_number(phase), "end": first_number(phase + 1)}
+        request = ClaimRequest(member, limit, (PhaseLimit(phase, limit, pace_seconds),))
 
-        async def work(connection: Connection) -> tuple[list[Row], Documents, Documents]:
-            rows = await _claim(connection, values, pace_seconds)
+        async def work(connection: Connection) -> _Claimed:
+            rows = await hold_and_claim(connection, batch_no, request, now)
             return rows, *(await self._find_documents(connection, batch_no, rows))
 
         rows, known, read = await self._database.write(work)
         self._documents.keep(batch_no, read)
         return read_claims(batch_no, rows, known | read)
+
+    async def settle_flow(
+        self,
+        batch_no: int,
+        settlements: Sequence[Settlement],
+        *,
+        now: float,
+        claim: ClaimRequest | None = None,
+    ) -> SettleResult:
+        async def work(connection: Connection) -> tuple[SettleResult, _Claimed]:
+            if claim is None:
+                return await settle(connection, batch_no, settlements, now), NOTHING
+            # The member's row before the batch's: whoever dismisses a member takes them in the same order.
+            enlisted = await connection.execute(SQL["hold_member"], (claim.member,))
+            settled = await settle(connection, batch_no, settlements, now)
+            if await _is_removed(connection, claim.member, enlisted):
+                return settled, NOTHING
+            async with connection.pipeline():
+                asked = await _ask(connection, batch_no, claim, now)
+            rows = await _claim_phases(connection, batch_no, claim, asked, now)
+            return settled, (rows, *(await self._find_documents(connection, batch_no, rows)))
+
+        settled, (rows, known, read) = await self._database.write(work)
+        if not rows:
+            return settled
+        self._documents.keep(batch_no, read)
+        return structs.replace(settled, claims=tuple(read_claims(batch_no, rows, known | read)))
 
     async def _find_documents(
         self, connection: Connection, batch_no: int, rows: Sequence[Row]
@@ -79,10 +112,41 @@ class PostgresFlowClaimStore:
         await self._database.write(work)
 
 
-async def _claim(connection: Connection, values: dict[str, Any], pace_seconds: float) -> list[Row]:
-    claimable = await _hold_for_claim(connection, values)
-    if claimable is None:
+async def hold_and_claim(
+    connection: Connection, batch_no: int, request: ClaimRequest, now: float
+) -> list[Row]:
+    """The member's row is held, then the batch's, each by a statement of its own: whoever dismisses a member
+    takes them in the same order.
+    """
+    async with connection.pipeline():
+        enlisted = await connection.execute(SQL["hold_member"], (request.member,))
+        await change(connection, "lock_batch", (batch_no,))
+        asked = await _ask(connection, batch_no, request, now)
+    if await _is_removed(connection, request.member, enlisted):
         return []
+    return await _claim_phases(connection, batch_no, request, asked, now)
+
+
+async def _claim_phases(
+    connection: Connection, batch_no: int, request: ClaimRequest, asked: list[Any], now: float
+) -> list[Row]:
+    """The member's row and the batch's are held; `asked` are the answers of `_ask`."""
+    values = {"no": batch_no, "member": request.member, "now": now}
+    rows: list[Row] = []
+    for one, answer in zip(request.phases, asked, strict=True):
+        claimable = await answer.fetchone()
+        most = min(one.most, request.most - len(rows))
+        if claimable is not None and most > 0:
+            rows += await _claim(connection, values | {"limit": most}, one, claimable)
+    return rows
+
+
+async def _claim(
+    connection: Connection, values: dict[str, Any], wanted: PhaseLimit, claimable: Row
+) -> list[Row]:
+    pace_seconds = wanted.pace_seconds
+    values |= {"phase": wanted.phase}
+    values |= {"first": first_number(wanted.phase), "end": first_number(wanted.phase + 1)}
     no, now = values["no"], values["now"]
     following, last, alarm = claimable
     claimed: list[Row] = []
@@ -109,19 +173,19 @@ async def _claim(connection: Connection, values: dict[str, Any], pace_seconds: f
     return claimed
 
 
-async def _hold_for_claim(connection: Connection, values: dict[str, Any]) -> Row | None:
-    """The member's row, then the batch's, each by a statement of its own: whoever dismisses a member takes
-    them in the same order. None: there is nothing to claim, or the member was removed.
-    """
-    member = values["member"]
-    async with connection.pipeline():
-        enlisted = await connection.execute(SQL["hold_member"], (member,))
-        await change(connection, "lock_batch", (values["no"],))
-        claimable = await connection.execute(SQL["flow_claimable"], values)
-    found = await claimable.fetchone()
-    if found is None or await enlisted.fetchone() is not None:
-        return found
-    return None if await one_row(connection, "was_enlisted", (member,)) is not None else found
+async def _ask(connection: Connection, batch_no: int, request: ClaimRequest, now: float) -> list[Any]:
+    """What can be claimed of each phase; the answers are read after the pipeline in which they were sent."""
+    values = {"no": batch_no, "now": now}
+    return [
+        await connection.execute(SQL["flow_claimable"], values | {"phase": one.phase})
+        for one in request.phases
+    ]
+
+
+async def _is_removed(connection: Connection, member: int, enlisted: Any) -> bool:
+    if await enlisted.fetchone() is not None:
+        return False
+    return await one_row(connection, "was_enlisted", (member,)) is not None
 
 
 async def _record_claim(

@@ -14,9 +14,8 @@ from quire.database.sqlite import SqliteDatabase
 from quire.ledger.documents import KnownDocuments
 from quire.ledger.flow_rows import EffectRows, folder_file, open_phases, read_join
 from quire.ledger.flow_values import Admission, CompleteJoin, Effects, ListedInput
-from quire.ledger.port import Settlement, SettleResult
 from quire.ledger.rows import file_columns, read_file
-from quire.ledger.sqlite.flow_settlement import advance, read_cursors, settle, write_effects
+from quire.ledger.sqlite.flow_settlement import advance, read_cursors, write_effects
 from quire.ledger.sqlite.rows import SQL, load_batch, record_event
 from quire.model.batch import Batch, Stage
 from quire.model.errors import Missing, Stale
@@ -147,11 +146,6 @@ class SqliteFlowStore:
             advance(connection, batch_no, now)
 
         await self._database.write(work)
-
-    async def settle_flow(
-        self, batch_no: int, settlements: Sequence[Settlement], *, now: float
-    ) -> SettleResult:
-        return await self._database.write(lambda connection: settle(connection, batch_no, settlements, now))
 
     async def _rows(self, query: str, values: Row) -> list[Row]:
         return await self._database.read(lambda connection: connection.execute(SQL[query], values).fetchall())

@@ -1,18 +1,25 @@
-"""Tasks of batches that flow go out: new ones are claimed along the primary key from a cursor for each phase,
-those that are due again from a small partial index.
+"""Tasks of batches that flow go out and come back: new ones are claimed along the primary key from a cursor
+for each phase, those that are due again from a small partial index. Who settles may claim in the same
+transaction.
 """
 
 import json
 import sqlite3
 from collections.abc import Collection, Sequence
 
+from msgspec import structs
+
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.documents import Documents, KnownDocuments, read_claims, read_document
 from quire.ledger.flow_rows import read_flow_claim
-from quire.ledger.flow_values import FlowOffer, first_number
-from quire.ledger.port import Claim, Known, Only, WorkableBatch
+from quire.ledger.flow_values import ClaimRequest, FlowOffer, PhaseLimit, first_number
+from quire.ledger.port import Claim, Known, Only, Settlement, SettleResult, WorkableBatch
 from quire.ledger.rows import Row, read_workable_batch
+from quire.ledger.sqlite.flow_settlement import settle
 from quire.ledger.sqlite.rows import SQL, encode_batch_numbers, encode_pipelines, fetch_numbers, is_removed
+
+_Claimed = tuple[list[Row], Documents, Documents]  # rows, documents from memory and such that were read
+NOTHING: _Claimed = ([], {}, {})
 
 
 class SqliteFlowClaimStore:
@@ -29,16 +36,42 @@ class SqliteFlowClaimStore:
     async def claim_phase(
         self, batch_no: int, phase: int, *, member: int, limit: int, now: float, pace_seconds: float = 0.0
     ) -> list[Claim]:
-        def work(connection: sqlite3.Connection) -> tuple[list[Row], Documents, Documents]:
-            found = connection.execute(SQL["flow_claimable"], (batch_no, phase, now)).fetchone()
-            if found is None or is_removed(connection, member):
-                return [], {}, {}
-            rows = _claim(connection, batch_no, phase, found, member, limit, now, pace_seconds)
-            return rows, *self._find_documents(connection, batch_no, rows)
-
-        rows, known, read = await self._database.write(work)
+        request = ClaimRequest(member, limit, (PhaseLimit(phase, limit, pace_seconds),))
+        rows, known, read = await self._database.write(
+            lambda connection: self._claim(connection, batch_no, request, now)
+        )
         self._documents.keep(batch_no, read)
         return read_claims(batch_no, rows, known | read)
+
+    async def settle_flow(
+        self,
+        batch_no: int,
+        settlements: Sequence[Settlement],
+        *,
+        now: float,
+        claim: ClaimRequest | None = None,
+    ) -> SettleResult:
+        def work(connection: sqlite3.Connection) -> tuple[SettleResult, _Claimed]:
+            settled = settle(connection, batch_no, settlements, now)
+            return settled, self._claim(connection, batch_no, claim, now) if claim else NOTHING
+
+        settled, (rows, known, read) = await self._database.write(work)
+        if not rows:
+            return settled
+        self._documents.keep(batch_no, read)
+        return structs.replace(settled, claims=tuple(read_claims(batch_no, rows, known | read)))
+
+    def _claim(
+        self, connection: sqlite3.Connection, batch_no: int, request: ClaimRequest, now: float
+    ) -> _Claimed:
+        if is_removed(connection, request.member):
+            return NOTHING
+        rows: list[Row] = []
+        for one in request.phases:
+            most = min(one.most, request.most - len(rows))
+            if most > 0:
+                rows += _claim(connection, batch_no, one, request.member, most, now)
+        return rows, *self._find_documents(connection, batch_no, rows)
 
     def _find_documents(
         self, connection: sqlite3.Connection, batch_no: int, rows: Sequence[Row]
@@ -89,15 +122,12 @@ class SqliteFlowClaimStore:
 
 
 def _claim(
-    connection: sqlite3.Connection,
-    batch_no: int,
-    phase: int,
-    claimable: Row,
-    member: int,
-    limit: int,
-    now: float,
-    pace_seconds: float,
+    connection: sqlite3.Connection, batch_no: int, wanted: PhaseLimit, member: int, limit: int, now: float
 ) -> list[Row]:
+    phase = wanted.phase
+    claimable = connection.execute(SQL["flow_claimable"], (batch_no, phase, now)).fetchone()
+    if claimable is None:
+        return []
     following, last, alarm = claimable
     base = first_number(phase)
     claimed: list[Row] = []
@@ -118,7 +148,7 @@ def _claim(
         following = end
     if claimed or following > claimable[0]:
         # The cursor passes superseded tasks, too.
-        until = now + pace_seconds if pace_seconds and claimed else 0
+        until = now + wanted.pace_seconds if wanted.pace_seconds and claimed else 0
         connection.execute(SQL["flow_claimed"], (following, until, batch_no, phase))
         connection.execute(SQL["flow_served"], (now, batch_no))
     return claimed
