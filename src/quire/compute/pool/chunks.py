@@ -13,6 +13,8 @@ LARGEST_CHUNK = 512
 SLOW_TASK_SECONDS = 0.5
 # A worker whose current order has run for so long will not start the next one soon.
 HELD_UP_SECONDS = 4 * CHUNK_SECONDS
+# So many computed orders of a worker may be stored at the same time before the next one has to wait.
+STORING_AT_ONCE = 4
 _NEWEST_WEIGHT = 0.3
 _SHOCK = 4.0  # times slower: no coincidence, and the average would follow too slowly
 

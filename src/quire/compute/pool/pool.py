@@ -101,8 +101,9 @@ class Pool:
     def capacity(self, compute: str = "", call: StepCall | None = None) -> int:  # noqa: ARG002 the only one
         if call is not None and call.asynchronous:
             return self._hosts.capacity(call, self._count_out() if call.resource else None)
-        # Orders that wait for memory must not keep the workers from other work.
-        out = self._out() - min(len(self._large), LARGE_WAITING)
+        # Orders that wait for memory, or are being stored, must not keep the workers from other work.
+        computing = sum(handle.orders_to_compute for handle in self._handles)
+        out = computing + self._waiting() - min(len(self._large), LARGE_WAITING)
         free = chunks.free_capacity(self._durations.latest, self._workers, out)
         return free if call is None or not free else min(free, self._limit_room(call, to_start=False))
 
@@ -161,9 +162,11 @@ class Pool:
         self._large.clear()
         return withdrawn
 
+    def _waiting(self) -> int:
+        return sum(len(orders) for _, orders in self._backlog) + len(self._large)
+
     def _out(self) -> int:
-        waiting = sum(len(orders) for _, orders in self._backlog) + len(self._large)
-        return sum(handle.orders_out for handle in self._handles) + waiting
+        return sum(handle.orders_out for handle in self._handles) + self._waiting()
 
     def _limit_room(self, call: StepCall, *, to_start: bool) -> int:
         """As many as the call itself and its resource allow beside those that are out; with `to_start` beside
@@ -196,12 +199,12 @@ class Pool:
         return sum(sum(handle.held.values()) for handle in self._handles if handle.held)
 
     def _choose_worker(self, task_seconds: float | None, *, idle: bool) -> WorkerHandle | None:
-        """The worker with the fewest orders that can take more; with `idle`, one that has none."""
+        """The worker with the fewest orders that can take more; with `idle`, one that computes none."""
         depth = 0 if idle else chunks.chunks_ahead(task_seconds)
         wanting = [
             handle
             for handle in self._handles
-            if not handle.orders_out or (handle.chunks_waiting < depth and not handle.held)
+            if handle.is_idle or (handle.chunks_waiting < depth and not handle.held)
         ]
         free = [handle for handle in wanting if not handle.is_killed and not handle.is_recalling]
         return min(free, key=lambda handle: handle.orders_out, default=None)
@@ -257,7 +260,7 @@ class Pool:
 
     def _rebalance(self, now: float) -> None:
         """Recall orders from busy workers when one is idle."""
-        idle = any(not handle.orders_out and not handle.is_killed for handle in self._handles)
+        idle = any(handle.is_idle and not handle.is_killed for handle in self._handles)
         if not idle or self._backlog:
             return
         for handle in self._handles:

@@ -20,6 +20,7 @@ from quire.blobs.port import Blobs
 from quire.compute import failures
 from quire.compute.failures import AttemptFailure
 from quire.compute.pool import frames, memory, products
+from quire.compute.pool.chunks import STORING_AT_ONCE
 from quire.compute.pool.meter import MeterChannel, OrderMeter
 from quire.compute.pool.order_run import OrderRun, WorkerStorage
 from quire.compute.pool.pipe import FrameReader, FrameWriter
@@ -31,9 +32,6 @@ from quire.model.errors import Misconfigured, QuireError
 from quire.model.step import AsyncStepFunction, Step, StepInput, StepOutput, find_step
 from quire.model.work import ExternalRequest, Order, StepCall, StepResult
 from quire.tools.child_process import die_with_parent
-
-# So many finished orders may be stored at the same time before the next one has to wait.
-STORING_AT_ONCE = 4
 
 
 class WorkerContext(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from quire.compute import failures
 from quire.compute.failures import AttemptFailure
 from quire.compute.pool import frames
 from quire.compute.pool.child import WorkerProcess
+from quire.compute.pool.chunks import STORING_AT_ONCE
 from quire.compute.pool.memory_budget import UNLIMITED_MB
 from quire.compute.pool.meter import PROGRESS_INTERVAL_SECONDS
 from quire.model.clock import Clock
@@ -73,6 +74,16 @@ class WorkerHandle:
     @property
     def orders_out(self) -> int:
         return len(self.unstarted) + len(self.started)
+
+    @property
+    def orders_to_compute(self) -> int:
+        """Without those whose results are being stored."""
+        return len(self.unstarted) + (self.current is not None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it computes nothing and could: what it stores does not keep it from that."""
+        return not self.orders_to_compute and len(self.started) < STORING_AT_ONCE
 
     def give(
         self, call: StepCall, orders: Sequence[Order], *, granted_mb: int = UNLIMITED_MB, held_mb: int = 0
