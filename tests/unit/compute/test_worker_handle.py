@@ -148,6 +148,16 @@ async def test_one_that_asks_and_may_begin_holds_its_memory_until_its_step_ends(
     assert told.kinds_given() == [frames.CHUNK, frames.GO]
 
 
+async def test_a_worker_that_only_stores_is_idle(told):
+    assert told.hand.is_idle
+    told.hand.give(CALL, [order(1)])
+    assert not told.hand.is_idle
+    await told.hears(STARTED)
+    assert (told.hand.is_idle, told.hand.orders_to_compute) == (False, 1)
+    await told.hears(COMPUTED)
+    assert (told.hand.is_idle, told.hand.orders_to_compute, told.hand.orders_out) == (True, 0, 1)
+
+
 async def test_a_failed_step_gives_its_memory_back_too(told):
     told.hand.give(CALL, [order(1)], granted_mb=500, held_mb=300)
     assert list(told.hand.held.values()) == [300]
