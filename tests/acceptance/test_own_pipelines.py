@@ -215,6 +215,23 @@ def test_a_server_that_is_killed_goes_on_where_it_was(
     assert exported(quire, batch, tmp_path / "out", **served) == expected[0]
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_in_a_process_for_each_task_it_gives_the_same(quire, letters, expected, tmp_path, place, request):
+    own = on_compute("process", tmp_path)
+    served = request.getfixturevalue(place) | {
+        "QUIRE_INGEST_PIPELINE": "letters",
+        "QUIRE_PIPELINES": str(own),
+        "QUIRE_COMPUTE_GRACE_SECONDS": "0.1",
+    }
+    with started(quire, "serve", "--workers", "2", **served) as server:
+        code, events = ended(upload(quire, letters, server.said[-1]["url"]))
+        batch = next(one["batch_id"] for one in events if "batch_id" in one)
+        assert code == 3, events
+    assert exported(quire, batch, tmp_path / "out", **served) == expected[0]
+    report = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
+    assert ends(report) == expected[1]
+
+
 def on_compute(compute, folder):
     """The pipeline of the letters, whose steps run on this compute."""
     path = folder / "letters.py"

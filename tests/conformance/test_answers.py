@@ -20,6 +20,7 @@ from quire.batches.remote.context import RemoteContext
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
 from quire.engine import moves
+from quire.engine.cache import cache_key_of, cache_key_prefix
 from quire.engine.deadlines import Deadlines
 from quire.engine.flow_settler import FlowSettler
 from quire.engine.retry import RetryPolicy
@@ -161,6 +162,12 @@ class AnswerBench:
         batch = await self.ledger.get_batch(ID)
         return {one.path: one for one in await self.ledger.list_inputs(batch.no, limit=9)}
 
+    async def cached(self, path="a.txt"):
+        """What the step cache has for the task on this file."""
+        step = ASKING.phases[0].steps[0]
+        key = cache_key_of(cache_key_prefix(step), step, self.claims[path].order)
+        return (await self.ledger.load_cached([key])).get(key)
+
     async def strays(self):
         batch = await self.ledger.get_batch(ID)
         return [one.kind for one in await self.ledger.list_stray_reports(batch.no, limit=9)]
@@ -202,6 +209,29 @@ class AnswerSuite:
         )
         assert await bench.blobs.get(made["a.txt.raw"].key) == b"\x00\x01"
         assert (made["a.txt.raw"].tags, made["a.txt.large.bin"].key) == (("raw",), key)
+
+    async def test_an_answer_is_kept_in_the_step_cache_under_the_key_of_its_task(self, bench):
+        outputs = [{"name": "page.txt", "text": "Dear Emma"}]
+        await bench.ask()
+        assert await bench.answer(value={"pages": 3}, outputs=outputs) == OK
+        found = await bench.cached()
+        assert found.value.data == {"pages": 3}
+        assert await bench.blobs.get(found.products[0].key) == b"Dear Emma"
+        assert await bench.answer(value={"pages": 4}) == DUPLICATE
+        assert (await bench.cached()).value.data == {"pages": 3}
+        assert await bench.cached("b.txt") is None
+
+    async def test_a_failure_is_not_kept_in_the_step_cache(self, bench):
+        await bench.ask()
+        assert await bench.answer(status="error", error="blank") == OK
+        assert await bench.cached() is None
+
+    async def test_an_answer_whose_output_lies_with_the_batch_is_not_kept_in_the_step_cache(self, bench):
+        key = f"{FOLDER}/answers/large.bin"
+        await bench.blobs.put(key, b"large")
+        await bench.ask()
+        assert await bench.answer(outputs=[{"name": "large.bin", "key": key}]) == OK
+        assert await bench.cached() is None
 
     async def test_a_large_value_is_kept_as_a_blob(self, bench):
         await bench.ask()

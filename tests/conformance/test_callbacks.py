@@ -83,6 +83,7 @@ class CallbackBench:
                 name=name.rpartition("/")[2],
                 size=100,
                 content_type="image/jpeg" if name.endswith("jpg") else "image/tiff",
+                digest=f"digest of {name}",
             )
             for name in names
         ]

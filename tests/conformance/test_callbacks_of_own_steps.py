@@ -1,11 +1,13 @@
 """Callbacks for steps that people have written: what their machines are given, and which results are kept."""
 
+import base64
 import hashlib
 import json
 
+import msgspec
 import pytest
 from msgspec import structs
-from tests.conformance.test_callbacks import FOLDER, ID, OK, CallbackBench
+from tests.conformance.test_callbacks import DUPLICATE, FOLDER, ID, OK, CallbackBench
 from tests.conformance.test_remote_tasks import SECRET, Signing
 
 from quire.batches.remote.output_places import grant_places
@@ -13,16 +15,21 @@ from quire.batches.remote.tasks import LedgerRemoteTasks, RemoteTaskOptions
 from quire.blobs import keys
 from quire.compute.remote.output_keys import is_temporary
 from quire.compute.remote.step_claims import MAX_OUTPUTS, MAX_TOTAL_BYTES
-from quire.compute.remote.step_task import is_step_task, read_step_task
+from quire.compute.remote.step_task import StepTaskDetails, is_step_task, read_step_task
 from quire.database.sqlite import SqliteDatabase
+from quire.engine.cache import cache_key_of, cache_key_prefix
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import TaskState
 from quire.model.errors import Misconfigured, Reject
+from quire.model.files import Product
 from quire.model.plan import Plan, PlanPhase, PlanStep, TakenValue, digest_of
-from quire.model.work import MAX_VALUE_BYTES, Value
+from quire.model.work import MAX_VALUE_BYTES, EarlierResult, MemberFile, StepResult, Value
 
 COUNT = PlanStep(
     name="count", step="words.count", version=3, compute="process", gives_value=True, max_attempts=2
+)
+ASK = PlanStep(
+    name="count", step="words.count", version=3, compute="process", gives_value=True, external=True
 )
 USE = PlanStep(
     name="use", step="words.use", version=1, compute="process", takes=(TakenValue("count", ("count",), True),)
@@ -58,6 +65,9 @@ class StepBench(CallbackBench):
 
     async def returned(self, **claims):
         return await self.call(PATH, prefix="count", quire={"step": claims})
+
+    async def requests(self):
+        return [one.body for one in await self.ledger.list_unsent(9) if one.queue == "jobs"]
 
     async def granted(self, *roles, **changes):
         about = self.about(PATH, prefix="count", **changes)
@@ -108,6 +118,49 @@ async def test_a_machine_is_told_which_pipeline_it_must_have_and_where_its_input
     assert details["values"]["v"]["url"].startswith(f"GET {keys.content(digest(b'[1]'))} ")
 
 
+async def test_the_machine_of_a_folder_is_told_where_its_documents_and_their_large_values_are(bench):
+    large = Value(digest=digest(b"[1]"), size=3)
+    members = [
+        MemberFile(
+            key=f"{FOLDER}/box/{name}.txt",
+            path=f"/box/{name}.txt",
+            name=f"{name}.txt",
+            size=1,
+            content_type="text/plain",
+            values={"count": value},
+        )
+        for name, value in (("a", large), ("b", Value(data=2)))
+    ]
+    listing = msgspec.json.encode(members)
+    await bench.blobs.put("cas/list", listing)
+    own = structs.replace(bench.claims[PATH].order.file, key="cas/list", path="/box")
+    below = Value(digest=digest(b"[2]"), size=3)
+    made = Product(role="page", key="cas/page", size=1, content_type="text/plain", digest="d")
+    earlier = EarlierResult("/box/deep", StepResult(products=(made,), value=below))
+    order = structs.replace(bench.claims[PATH].order, file=own, earlier=(earlier,), task="token")
+    call = structs.replace(PLAN.phases[0].call(COUNT), unit="folder")
+    task = read_step_task(await bench.tasks.build_environment(call, order))
+    assert task.input_url.startswith("GET cas/list ")
+    details = msgspec.json.decode(await bench.blobs.get(bench.place(".details.json")), type=StepTaskDetails)
+    assert (details.unit, details.task) == ("folder", "token")
+    wanted = {one.key for one in members} | {keys.content(one.digest) for one in (large, below)}
+    assert set(details.urls) == wanted
+    assert all(url.startswith(f"GET {key} ") for key, url in details.urls.items())
+    assert details.earlier == (EarlierResult("/box/deep", StepResult(value=below)),)
+
+
+async def test_a_folder_with_more_documents_than_can_be_listed_is_refused(bench, monkeypatch):
+    monkeypatch.setattr("quire.batches.remote.step_tasks.MAX_UNIT_BYTES", 1000)
+    names = [f"/box/{number}.txt" for number in range(20)]
+    members = [MemberFile(key=one, path=one, name=one, size=1, content_type="text/plain") for one in names]
+    await bench.blobs.put("cas/list", msgspec.json.encode(members))
+    own = structs.replace(bench.claims[PATH].order.file, key="cas/list", path="/box")
+    call = structs.replace(PLAN.phases[0].call(COUNT), unit="folder")
+    with pytest.raises(Reject, match="let it run on local, queue or ray") as refused:
+        await bench.tasks.build_environment(call, structs.replace(bench.claims[PATH].order, file=own))
+    assert refused.value.code == "output_too_large"
+
+
 @pytest.mark.parametrize("missing", ["TASK_PLAN_DIGEST", "TASK_DETAILS_URL", "TASK_PIPELINE_VERSION"])
 async def test_an_environment_that_lacks_something_is_refused(bench, missing):
     said = await bench.tasks.build_environment(PLAN.phases[0].call(COUNT), bench.claims[PATH].order)
@@ -140,6 +193,61 @@ async def test_a_result_is_kept_as_content_with_all_that_was_said_of_it(bench):
     assert (result.tags, result.facts) == (("counted",), {"n": 3})
     assert result.value.digest == digest(await bench.blobs.get(result.value.key))
     assert json.loads(await bench.blobs.get(result.value.key)) == json.loads(large)
+
+
+@pytest.fixture
+async def asking(tmp_path):
+    """The step says that it may leave its task to somebody outside."""
+    database = SqliteDatabase(tmp_path / "asking.db")
+    await database.open()
+    ledger = SqliteLedger(database)
+    await ledger.prepare()
+    bench = StepBench(ledger)
+    first = structs.replace(PLAN.phases[0], steps=(ASK,))
+    await bench.begun((PATH,), structs.replace(PLAN, phases=(first, *PLAN.phases[1:])))
+    yield bench
+    await database.close()
+
+
+REQUEST = {"queue": "jobs", "body": base64.b64encode(b"please").decode(), "within_seconds": 60}
+
+
+async def test_a_task_that_is_left_to_somebody_outside_waits_and_its_request_is_sent(asking):
+    assert await asking.returned(external=REQUEST) == OK
+    task = await asking.task(PATH)
+    assert (task.state, task.claim.failures) == (TaskState.EXTERNAL, 0)
+    assert await asking.requests() == [b"please"]
+    assert await asking.returned(external=REQUEST) == DUPLICATE
+    assert await asking.requests() == [b"please"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error_class"),
+    [
+        ({"within_seconds": 0}, "bad_result"),
+        ({"queue": "no such name"}, "bad_result"),
+        ({"body": base64.b64encode(b"x" * 200_000).decode()}, "bad_result"),
+    ],
+    ids=["deadline", "queue", "size"],
+)
+async def test_a_request_that_cannot_be_sent_fails_the_attempt(asking, changes, error_class):
+    await asking.refused(error_class, external=REQUEST | changes)
+
+
+async def test_a_request_beside_a_result_fails_the_attempt(asking):
+    await asking.refused("bad_callback", external=REQUEST, value={"data": 1})
+
+
+async def test_a_step_that_may_not_leave_its_task_to_others_fails(bench):
+    await bench.refused("bad_callback", external=REQUEST)
+
+
+async def test_a_result_of_an_own_step_is_kept_in_the_step_cache(bench):
+    key = cache_key_of(cache_key_prefix(COUNT), COUNT, bench.claims[PATH].order)
+    assert key is not None
+    assert await bench.returned(products=[await bench.product()], value={"data": 3}) == OK
+    found = (await bench.ledger.load_cached([key]))[key]
+    assert (found.value.data, found.products[0].key) == (3, keys.content(digest(DATA)))
 
 
 async def test_a_small_value_is_kept_in_the_record(bench):

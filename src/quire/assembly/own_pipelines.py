@@ -180,19 +180,6 @@ def _find_problems(plan: Plan, built_in: Collection[str]) -> Iterator[str]:
     for name, compute in {(step.name, step.compute) for phase in plan.phases for step in phase.steps}:
         if compute and compute not in COMPUTES:
             yield f"the step {name} runs on {compute!r}; choose one of {', '.join(COMPUTES)}"
-    yield from _find_machine_problems(plan)
-
-
-def _find_machine_problems(plan: Plan) -> Iterator[str]:
-    """A process or a machine that runs one task has one document, and nobody answers it later."""
-    advice = "choose local, queue or ray"
-    for phase in plan.phases:
-        for step in phase.steps:
-            if step.compute in MACHINES and phase.waits:
-                unit = phase.unit.value
-                yield f"the step {step.name} is about a {unit} and cannot run on {step.compute}; {advice}"
-            elif step.compute in MACHINES and step.external:
-                yield f"the step {step.name} returns External and cannot run on {step.compute}; {advice}"
 
 
 def _find_model_problem(found: FoundPipeline, model: str) -> str:

@@ -16,17 +16,17 @@ _NO_FAILURES = frozenset({Outcome.DONE, Outcome.EXTERNAL})
 
 
 def is_plain_success(settlement: Settlement) -> bool:
-    """Done, without products, facts or costs, and not from the cache."""
+    """Done, without products, facts or costs."""
     report = settlement.report
     plain = report.result is None or report.result == EMPTY_RESULT
-    return settlement.state is TaskState.DONE and plain and not settlement.cached and report.cost == NO_COST
+    return settlement.state is TaskState.DONE and plain and report.cost == NO_COST
 
 
 def success_columns(settlement: Settlement) -> Row:
     """What `settle_success` sets, and then the attempt it is fenced by."""
     report = settlement.report
     return (
-        *(report.worker, report.started_at, report.seconds),
+        *(settlement.cached, report.worker, report.started_at, report.seconds),
         *(report.batch_no, report.task_no, report.attempt),
     )
 

@@ -12,10 +12,11 @@ from tests.standins.machines import TASK_COMMAND
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 LETTERS = """
+import asyncio
 import os
 from pathlib import Path
 
-from quire import Document, Output, Pipeline, Reject, Result, TryLater
+from quire import Document, Folder, Output, Pipeline, Reject, Result, TryLater
 
 letters = Pipeline("letters", version=1)
 HERE = Path(__file__).parent
@@ -52,12 +53,28 @@ def say(document: Document, kind: str, count: dict[str, int], pad: list[str]) ->
 @letters.step(accepts="*.txt")
 def here(document: Document, count: dict[str, int]) -> Output:
     return Output.json("here.json", count)
+
+
+@letters.step(accepts="*.txt", runs_on="{where}", unit="folder")
+async def page(folder: Folder) -> Result[dict[str, int]]:
+    texts = [await asyncio.to_thread(document.bytes) for document in folder.documents]
+    padded = [len(document.value(pad, [])) for document in folder.documents]
+    below = [one.value(page) for one in folder.folders]
+    said = {"documents": len(texts), "bytes": sum(map(len, texts)), "padded": max(padded, default=0)}
+    said["below"] = sum(one["documents"] + one["below"] for one in below)
+    return Result(said, Output.json("page.json", said | {"pid": os.getpid()}))
+
+
+@letters.step(accepts="*.txt", runs_on="{where}", unit="batch")
+def book(folder: Folder) -> Output:
+    return Output.text("book.md", "".join(document.text("latin-1") for document in folder.documents))
 """
 BODIES = {
     "/box/a.txt": (b"dear Ana", "text/plain"),
     "/box/b.txt": (b"so many more words", "text/plain"),
     "/box/later.txt": (b"later", "text/plain"),
     "/box/bad.txt": (b"\xff\xfe\x00", "text/plain"),
+    "/box/deep/c.txt": (b"deep", "text/plain"),
 }
 FOUND = {"QUIRE_PIPELINES": "letters.py", "QUIRE_INGEST_PIPELINE": "letters"}
 
@@ -76,6 +93,7 @@ def check(server, batch):
         "/box/b.txt": ("done", ""),
         "/box/later.txt": ("done", ""),
         "/box/bad.txt": ("failed", "not_utf8"),
+        "/box/deep/c.txt": ("done", ""),
     }
     made = {path: one[-1] for (_, path), one in found["/box/b.txt"][2].items() if path != "/box/b.txt"}
     assert set(made) == {
@@ -94,6 +112,12 @@ def check(server, batch):
         ("erred", "the service is busy"),
         ("done", ""),
     ]
+    units = {path: one[-1] for each in found.values() for (_, path), one in each[2].items()}
+    box, deep = (json.loads(units[path]) for path in ("/box/page.json", "/box/deep/page.json"))
+    assert box.pop("pid") != deep.pop("pid")
+    assert box == {"documents": 4, "bytes": 34, "padded": 400, "below": 1}
+    assert deep == {"documents": 1, "bytes": 4, "padded": 100, "below": 0}
+    assert units["book.md"] == "dear Anaso many more words\xff\xfe\x00deeplater".encode()
 
 
 def test_on_processes_documents_go_through_all_steps(tmp_path):

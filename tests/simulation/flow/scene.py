@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 from msgspec import structs
 
@@ -169,6 +170,13 @@ class FlowSimulation(Simulation):
             found = broken_invariants(self.database, self.world)
             if found:
                 raise Violation("\n".join(found))
+
+    def _watch(self, who: str, name: str, arguments: tuple[Any, ...], answer: Any) -> None:
+        super()._watch(who, name, arguments, answer)
+        if name == "take_batches" and answer and self.chaos.happens(self.chaos.rates.meets):
+            self.kernel.note(who, "LOSES WHAT IT HAS TAKEN")
+            for batch in answer:
+                self.database.rows("UPDATE batches SET mover = NULL WHERE no = ?", batch.no)
 
     def _bring_answer(self, report: Report) -> bool:
         """False: nobody has taken it, or the one who did has not settled it yet."""

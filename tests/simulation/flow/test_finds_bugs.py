@@ -41,6 +41,11 @@ QUERIES = {
         "left <= 1",
     ),
     "applying a join twice": (("flow_resolve_join",), "SET resolved = 1", "SET resolved = 0"),
+    "an intake in which two schedulers bring the same files": (
+        ("flow_admit",),
+        "AND cursor = ?7 AND admitted = ?8",
+        "AND ?7 >= 0 AND ?8 >= 0",
+    ),
     "folders that do not wait for those below": (("flow_release_unblocked",), "AND waits_for <= 0", ""),
     "folders that are never let go": (
         ("flow_release_unblocked",),

@@ -35,12 +35,17 @@ READS = frozenset(
 )
 
 
+# What a scheduler writes after it has read for a while.
+MOVES = frozenset({"admit_files", "apply_joins", "add_units", "add_unit_tasks", "end_gather"})
+
+
 class Rates(Struct, frozen=True, kw_only=True):
     """Chances: per step of a process for `kills`, `stops` and `jumps`, per call or report for the others."""
 
     kills: float = 0.0
     stops: float = 0.0  # like SIGSTOP: taken for dead, then it goes on
     stalls: float = 0.0  # the same between the decision to write and the write
+    meets: float = 0.0  # a scheduler stalls at a move, or its batch is given to another while it goes on
     jumps: float = 0.0  # of the wall clock
     away: float = 0.0  # the ledger or the queue cannot be reached: nothing was done
     lost: float = 0.0  # it was done, but the answer was lost
@@ -104,6 +109,9 @@ class Chaos:
             self.latest_wall = max(self.latest_wall, self._kernel.wall)
             self._kernel.note("clock", f"wrong by {self._kernel.wall:.1f} s")
 
+    def stall_rate(self, name: str) -> float:
+        return max(self.rates.stalls, self.rates.meets if name in MOVES else 0.0)
+
     def stall(self) -> float:
         return self._chance.choice((0.5, 6.0, 30.0)) * self._chance.random()
 
@@ -155,7 +163,7 @@ class Door:
 
         async def call(*arguments: Any, **named: Any) -> Any:
             await checkpoint()
-            if name not in READS and self._chaos.happens(self._chaos.rates.stalls):
+            if name not in READS and self._chaos.happens(self._chaos.stall_rate(name)):
                 seconds = self._chaos.stall()
                 self._kernel.note(self._who, f"STALLS for {seconds:.1f} s before {name}")
                 await pause(self._kernel, seconds)

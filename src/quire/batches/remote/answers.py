@@ -20,6 +20,7 @@ from quire.authoring.outputs import guess_type
 from quire.batches.remote.attempts import CallbackAnswer, FoundAttempt, find_task, settle
 from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.products import VERIFIED_AT_ONCE, verify_product
+from quire.batches.remote.step_cache import find_cache_key
 from quire.blobs import content
 from quire.compute.pool.output_names import check_distinct, check_name
 from quire.compute.pool.values import encode_value, store_value
@@ -145,7 +146,8 @@ async def complete_task(
         if await context.flow.note_answer(found.batch.no, order.task_no, address.attempt, error):
             return TaskAnswered(ok=True, waiting=True)
     report = await _build_report(context, found, address.attempt, answer, prefix)
-    settled = await settle(context, found, report, policy)
+    cache_key = await find_cache_key(context, found, report)
+    settled = await settle(context, found, report, policy, cache_key=cache_key)
     return TaskAnswered(**structs.asdict(settled))
 
 

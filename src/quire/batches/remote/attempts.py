@@ -48,6 +48,7 @@ class RemoteStep(Struct, frozen=True):
     rules: PlanStep
     phase: str
     task_prefix: str
+    waits: bool = False  # it is about a folder or the batch
 
     @property
     def step(self) -> str:
@@ -136,7 +137,7 @@ async def find_task(context: RemoteContext, batch: Batch, task_no: int) -> Found
     if claim is None or claim.place is None:
         raise Missing(f"there is no task {task_no} in that batch", code="unknown_task")
     rules = _find_plan(context, batch).phases[claim.place.phase - 1]
-    step = RemoteStep(rules.steps[claim.place.branch], rules.name, rules.task_prefix)
+    step = RemoteStep(rules.steps[claim.place.branch], rules.name, rules.task_prefix, rules.waits)
     return FoundAttempt(batch, structs.replace(task, claim=claim), step)
 
 
@@ -166,14 +167,21 @@ def _find_plan(context: RemoteContext, batch: Batch) -> Plan:
 
 
 async def settle(
-    context: RemoteContext, found: FoundAttempt, report: Report, policy: RetryPolicy
+    context: RemoteContext,
+    found: FoundAttempt,
+    report: Report,
+    policy: RetryPolicy,
+    *,
+    cache_key: str | None = None,
 ) -> CallbackAnswer:
-    """May be repeated. The result is not kept in the step cache: those of other programs differ from those
-    of our step.
+    """May be repeated. With `cache_key` the result is kept in the step cache; without, it is not: those of
+    other programs for our own steps differ from ours.
     """
     now, batch_no = context.clock.now(), found.batch.no
     step_policy = step_retry_policy(found.step.rules, policy)
     settlement = decide_settlement(report, found.claim, step_policy, now=now, fraction=context.ids.fraction())
+    if cache_key is not None:
+        settlement = structs.replace(settlement, cache_key=cache_key)
     settled = await FlowSettler(context.flow).settle(batch_no, [(settlement, found.claim)], now=now)
     if settled.applied:
         return CallbackAnswer(ok=True)

@@ -25,6 +25,7 @@ from quire.batches.remote.attempts import (
 from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.page_count import has_several_pages
 from quire.batches.remote.products import VERIFIED_AT_ONCE, verify_product
+from quire.batches.remote.step_cache import find_cache_key
 from quire.batches.remote.step_results import keep_step_result
 from quire.compute.remote.callback_body import (
     CLAIM_READERS,
@@ -39,7 +40,7 @@ from quire.model.batch import TaskState
 from quire.model.cost import NO_COST, Cost
 from quire.model.errors import Reject
 from quire.model.files import Product
-from quire.model.work import Outcome, Report, StepResult, add_price
+from quire.model.work import ExternalRequest, Outcome, Report, StepResult, add_price
 
 MAX_ERROR_CHARACTERS = 2000
 WORKER = "callback"
@@ -72,7 +73,9 @@ async def settle_callback(
     report = await _build_report(context, found, address.attempt, callback)
     report = _add_step_report(report, callback.quire)
     report = _add_machine_price(report, prices.get(found.step.compute, 0.0))
-    return await settle(context, found, report, policy)
+    is_own = found.step.step not in CLAIM_READERS
+    cache_key = await find_cache_key(context, found, report) if is_own else None
+    return await settle(context, found, report, policy, cache_key=cache_key)
 
 
 def _decode(body: bytes, address: AttemptAddress) -> Callback:
@@ -112,7 +115,15 @@ async def _build_report(
     except Reject as flaw:
         return Report(*names, Outcome.ERRED, *spent, error_class=flaw.code, error=str(flaw))
     size = sum(product.size for product in result.products)
-    return Report(*names, Outcome.DONE, *spent, result=result, cost=Cost(order.file.size, size))
+    report = Report(*names, Outcome.DONE, *spent, result=result, cost=Cost(order.file.size, size))
+    request = _read_request(callback)
+    return report if request is None else structs.replace(report, outcome=Outcome.EXTERNAL, request=request)
+
+
+def _read_request(callback: Callback) -> ExternalRequest | None:
+    """What a step that people have written asks of somebody outside, who will complete its task."""
+    claims = None if callback.quire is None else callback.quire.step
+    return None if claims is None else claims.external
 
 
 def _apply_error_class(report: Report, extension: CallbackExtension | None) -> Report:

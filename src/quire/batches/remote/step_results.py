@@ -17,6 +17,7 @@ from quire.compute.pool.values import encode_value, store_value
 from quire.compute.remote.step_claims import ClaimedProduct, ClaimedValue, StepClaims, check_claims
 from quire.model.errors import Reject
 from quire.model.files import Change, Product
+from quire.model.plan import PlanStep
 from quire.model.work import StepCall, StepResult, Value
 
 
@@ -25,6 +26,12 @@ async def keep_step_result(
 ) -> StepResult:
     """The result, with everything it names kept as content. May be repeated. Raises Reject."""
     check_claims(claims, found.step.step, found.batch.id, found.claim.order.task_no, attempt)
+    rules = found.step.rules
+    if claims.external is not None and not (isinstance(rules, PlanStep) and rules.external):
+        raise Reject(
+            f"the step {rules.step} leaves its task to somebody outside, and its plan does not say so",
+            code="bad_callback",
+        )
     limit = Semaphore(VERIFIED_AT_ONCE)
 
     async def keep(claimed: ClaimedProduct) -> Product:

@@ -14,18 +14,15 @@ from pathlib import Path
 from tempfile import mkdtemp, mkstemp
 from typing import Any, TypeVar
 
-import msgspec
-
 from quire.blobs.port import Blobs
+from quire.compute.pool.members import read_members
 from quire.compute.pool.meter import OrderMeter
 from quire.compute.pool.values import load_value
-from quire.model.errors import Reject
 from quire.model.files import File
 from quire.model.step import Step, StepInput
 from quire.model.work import MemberFile, Order, StepCall, Value
 
 T = TypeVar("T")
-_members_decoder = msgspec.json.Decoder(tuple[MemberFile, ...])
 
 
 class WorkerStorage:
@@ -83,7 +80,7 @@ class OrderRun:
         members: tuple[MemberFile, ...] = ()
         if self.call.unit != "file":
             source = self._start_fetch(self.order.file.key).result()
-            members = _read_members(source, self.order)
+            members = read_members(source, self.order.file)
         elif step.needs_source:
             source = self.fetch(self.order.file)
         values = {name: self.resolve(value) for name, value in self.order.values.items()}
@@ -96,7 +93,7 @@ class OrderRun:
         members: tuple[MemberFile, ...] = ()
         if self.call.unit != "file":
             source = await asyncio.wrap_future(self._start_fetch(self.order.file.key))
-            members = _read_members(source, self.order)
+            members = read_members(source, self.order.file)
         elif step.needs_source:
             source = await asyncio.wrap_future(self._begin_fetch(self.order.file))
         blobs = self._storage.blobs
@@ -196,13 +193,3 @@ class OrderRun:
         if self._copies_folder is None:
             self._copies_folder = self._storage.make_folder()
         return self._copies_folder
-
-
-def _read_members(listing: Path, order: Order) -> tuple[MemberFile, ...]:
-    try:
-        return _members_decoder.decode(listing.read_bytes())
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise Reject(
-            f"the list of members {order.file.path!r} is not a JSON array of files: {error}",
-            code="bad_members",
-        ) from error

@@ -90,6 +90,16 @@ def _check_tags(tags: Any, run: CheckedRun) -> None:
             )
 
 
+def check_request(request: ExternalRequest, step: str) -> None:
+    """Raises Reject `bad_result` for a request that cannot be sent, or whose answer nobody could await."""
+    if request.queue and not is_queue_name(request.queue):
+        raise _bad_of(step, f"a request to {request.queue[:80]!r}, which is no name of a queue")
+    if len(request.body) > MAX_MESSAGE_BYTES:
+        raise _bad_of(step, f"a request of {len(request.body)} bytes, and {MAX_MESSAGE_BYTES} is the limit")
+    if not 0 < request.within_seconds <= LONGEST_WAIT_SECONDS:
+        raise _bad_of(step, f"a request with a deadline in {request.within_seconds:g} s")
+
+
 def _check_request(request: Any, run: CheckedRun) -> None:
     if not isinstance(request, ExternalRequest):
         raise _bad(run, f"`external` as a {type(request).__name__} instead of an ExternalRequest")
@@ -97,12 +107,7 @@ def _check_request(request: Any, run: CheckedRun) -> None:
         msgspec.convert(msgspec.to_builtins(request), ExternalRequest)
     except Exception as error:
         raise _bad(run, f"a request that cannot be sent: {error}") from error
-    if request.queue and not is_queue_name(request.queue):
-        raise _bad(run, f"a request to {request.queue[:80]!r}, which is no name of a queue")
-    if len(request.body) > MAX_MESSAGE_BYTES:
-        raise _bad(run, f"a request of {len(request.body)} bytes, and {MAX_MESSAGE_BYTES} is the limit")
-    if not 0 < request.within_seconds <= LONGEST_WAIT_SECONDS:
-        raise _bad(run, f"a request with a deadline in {request.within_seconds:g} s")
+    check_request(request, run.call.step)
 
 
 def _check_asset(asset: Any, run: CheckedRun) -> None:
@@ -153,4 +158,8 @@ def _kind(mode: int) -> str:
 
 
 def _bad(run: CheckedRun, what: str) -> Reject:
-    return Reject(f"the step {run.call.step} returned {what}", code="bad_result")
+    return _bad_of(run.call.step, what)
+
+
+def _bad_of(step: str, what: str) -> Reject:
+    return Reject(f"the step {step} returned {what}", code="bad_result")

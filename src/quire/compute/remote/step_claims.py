@@ -11,10 +11,11 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from quire.compute.pool.output_names import check_distinct, check_name
+from quire.compute.pool.results import check_request
 from quire.compute.pool.values import INLINE_BYTES
 from quire.model.cost import Cost
 from quire.model.errors import Reject
-from quire.model.work import MAX_VALUE_BYTES
+from quire.model.work import MAX_VALUE_BYTES, ExternalRequest
 
 MAX_OUTPUTS = 1000
 MAX_TOTAL_BYTES = 256 << 20  # of all outputs of a task
@@ -62,12 +63,15 @@ class ClaimedCost(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepClaims(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The result of a step. Outputs are in the order in which it returned them."""
+    """The result of a step. Outputs are in the order in which it returned them. With `external` there is no
+    result yet: somebody outside will answer.
+    """
 
     products: Annotated[tuple[ClaimedProduct, ...], Meta(max_length=MAX_OUTPUTS)] = ()
     value: ClaimedValue | None = None
     tags: tuple[_Tag, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
+    external: ExternalRequest | None = None
 
 
 def step_key(batch_id: str, task_no: int, attempt: int, ending: str) -> str:
@@ -97,6 +101,10 @@ def output_role(number: int) -> str:
 
 def check_claims(claims: StepClaims, step: str, batch_id: str, task_no: int, attempt: int) -> None:
     """Raises Reject for a claim that cannot be right, before anything is read from the store."""
+    if claims.external is not None:
+        check_request(claims.external, step)
+        if claims.products or claims.value is not None or claims.tags:
+            raise _bad("a step that leaves its task to somebody outside has no result of its own")
     for number, one in enumerate(claims.products, 1):
         if one.key != place_key(batch_id, task_no, attempt, output_role(number)):
             raise _bad(f"the output {one.key[:200]!r} is not in the place number {number} of this attempt")

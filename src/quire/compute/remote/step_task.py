@@ -12,9 +12,11 @@ from msgspec import Meta, Struct, field
 
 from quire.model.errors import Misconfigured
 from quire.model.files import File
+from quire.model.work import EarlierResult
 
 PIPELINE = "TASK_PIPELINE"
 MAX_INPUT_BYTES = 8 << 20
+MAX_UNIT_BYTES = 64 << 20  # of a task about a folder or the batch: it has a URL for each document
 _LONGEST_NUMBER = 9  # digits
 _REQUIRED = {
     "task_id": "TASK_ID",
@@ -46,11 +48,25 @@ class GivenValue(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepTaskDetails(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the step is given beside the bytes: too much for an environment. `options` name the branch."""
+    """What the step is given beside the bytes: too much for an environment. `options` name the branch.
+
+    A step about a folder or the batch has the list of its documents as its input; `urls` says by key where
+    these documents and their large values are, and `earlier` has the values of the folders below. `task` is
+    the token by which somebody outside may complete the task.
+    """
 
     file: File
     options: dict[str, Any] = field(default_factory=dict)
     values: dict[str, GivenValue] = field(default_factory=dict)
+    unit: str = "file"
+    earlier: tuple[EarlierResult, ...] = ()
+    urls: dict[str, str] = field(default_factory=dict)
+    task: str = ""
+
+    @property
+    def is_unit(self) -> bool:
+        """Is the task about several documents?"""
+        return self.unit != "file"
 
 
 class StepTask(Struct, frozen=True, kw_only=True):

@@ -39,13 +39,14 @@ from quire.compute.remote.step_claims import (
     output_role,
     too_much,
 )
-from quire.compute.remote.step_task import MAX_INPUT_BYTES, GivenValue, StepTask, StepTaskDetails
+from quire.compute.remote.step_inputs import StepInputs
+from quire.compute.remote.step_task import StepTask
 from quire.compute.remote.transfer import TransferClient
 from quire.model.clock import Clock
 from quire.model.errors import QuireError, Reject
-from quire.model.files import Change, File
-from quire.model.step import OutputFile, Step, StepInput, StepOutput
-from quire.model.work import MAX_VALUE_BYTES, Outcome, StepCall
+from quire.model.files import Change
+from quire.model.step import OutputFile, Step, StepOutput
+from quire.model.work import Outcome, StepCall
 
 _PIECE_BYTES = 1 << 20
 _JSON = "application/json"
@@ -85,11 +86,11 @@ class StepTaskRun:
         self.warning = ""
         self._task = task
         self._context = context
-        self._source = context.folder / "input"
+        self._inputs = StepInputs(task, context.open_client, context.folder, self.folder)
         self._began = context.clock.monotonic()
 
     def is_input_file(self, path: Path) -> bool:
-        return path == self._source
+        return self._inputs.is_input_file(path)
 
     def run(self) -> bool:
         """True when the step succeeded and the callback was sent, or when the attempt is over: then nothing
@@ -107,7 +108,7 @@ class StepTaskRun:
             self.folder.mkdir()
             found = self._context.load(self._task)
             self.warning = found.warning
-            step_input = asyncio.run(self._fetch(found.step))
+            step_input = asyncio.run(self._inputs.load(found.step, self.meter))
             memory.estimate_mb(found.step, step_input, self.call)  # raises Reject before the step starts
             output = check_output(call_step(found.step, step_input), self)
             value = encode_value(output.value, self.call)
@@ -124,50 +125,6 @@ class StepTaskRun:
         async with self._context.open_client() as client:
             return await is_over(client, self._task.more_url)
 
-    async def _fetch(self, step: Step) -> StepInput:
-        async with self._context.open_client() as client:
-            details = await self._fetch_details(client)
-            if step.needs_source:
-                await mark_store_errors(client.fetch(self._task.input_url, self._source))
-            values = {name: await self._get_value(client, one) for name, one in details.values.items()}
-        return StepInput(
-            file=details.file,
-            source=self._source if step.needs_source else self.folder,
-            folder=self.folder,
-            options=details.options,
-            values=values,
-            fetch=lambda file: self._find_source(file, details.file),
-            meter=self.meter,
-        )
-
-    async def _fetch_details(self, client: TransferClient) -> StepTaskDetails:
-        data = await self._download(client, self._task.details_url, MAX_INPUT_BYTES)
-        try:
-            return msgspec.json.decode(data, type=StepTaskDetails)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            raise Reject(f"the details of the task are invalid: {error}", code="bad_task") from error
-
-    async def _get_value(self, client: TransferClient, value: GivenValue) -> Any:
-        if not value.url:
-            return value.data
-        data = await self._download(client, value.url, MAX_VALUE_BYTES)
-        if hashlib.sha256(data).hexdigest() != value.digest:
-            raise Reject("the value of an earlier step holds other bytes than were stored", code="corrupt")
-        return msgspec.json.decode(data)
-
-    async def _download(self, client: TransferClient, url: str, limit: int) -> bytes:
-        path = self._context.folder / "download"
-        await mark_store_errors(client.fetch(url, path))
-        if path.stat().st_size > limit:
-            raise Reject(f"the task has an input of more than {limit} bytes", code="bad_task")
-        return path.read_bytes()
-
-    def _find_source(self, wanted: File, own: File) -> Path:
-        """A step about one document has that document and no other."""
-        if wanted.key != own.key or not self._source.exists():
-            raise Reject(f"{wanted.path!r} is not on this machine: it has one document", code="not_elsewhere")
-        return self._source
-
     async def _store(self, output: StepOutput, value: bytes) -> StepClaims:
         async with self._context.open_client() as client:
             places: dict[str, OutputPlace] = {}
@@ -180,7 +137,13 @@ class StepTaskRun:
                 for number, one in enumerate(output.files, 1)
             ]
             claimed = await self._store_value(client, value, places.get(VALUE))
-        return StepClaims(products=tuple(products), value=claimed, tags=output.tags, facts=output.facts)
+        return StepClaims(
+            products=tuple(products),
+            value=claimed,
+            tags=output.tags,
+            facts=output.facts,
+            external=output.external,
+        )
 
     async def _store_value(
         self, client: TransferClient, value: bytes, place: OutputPlace | None
@@ -243,11 +206,10 @@ class StepTaskRun:
 
 def _check_possible(output: StepOutput, call: StepCall) -> None:
     """Raises Reject for what a machine of one task cannot give back."""
-    if output.external is not None or output.asset is not None:
-        what = "External" if output.external is not None else "an asset"
+    if output.asset is not None:
         raise Reject(
-            f"the step {call.step} returned {what}, which is not possible on process and fly; let it run on "
-            "local, queue or ray",
+            f"the step {call.step} returned an asset, which is not possible on process and fly; let it run "
+            "on local, queue or ray",
             code="not_elsewhere",
         )
     if len(output.files) > MAX_OUTPUTS:

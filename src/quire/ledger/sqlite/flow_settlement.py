@@ -161,8 +161,10 @@ def _apply_fence(
 ) -> list[Settlement]:
     """Those of current attempts; the others are kept as strays."""
     connection.execute("SAVEPOINT fence")
-    plain = [one for one in settlements if is_plain_success(one)]
-    others = [one for one in settlements if not is_plain_success(one)]
+    plain: list[Settlement] = []
+    others: list[Settlement] = []
+    for one in settlements:
+        (plain if is_plain_success(one) else others).append(one)
     changed = 0
     if plain:
         changed += connection.executemany(SQL["settle_success"], map(success_columns, plain)).rowcount

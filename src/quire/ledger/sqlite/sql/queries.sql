@@ -342,7 +342,7 @@ WHERE batch_no = ? AND task_no = ? AND attempt = ?
 -- name: settle_success
 -- The same for a success that brings nothing but itself: most tasks, and a third of the cost.
 UPDATE tasks
-SET state = 'done', due_at = NULL, cached = 0, result = NULL, error_class = NULL, error = NULL, outcome = 'done',
+SET state = 'done', due_at = NULL, cached = ?, result = NULL, error_class = NULL, error = NULL, outcome = 'done',
     worker = ?, started_at = ?, seconds = ?, cost = NULL
 WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state IN ('running', 'external')
 
