@@ -94,7 +94,6 @@ class Batch(Struct, frozen=True, kw_only=True):
     manifest_key: str | None
     total_files: int
     last_file: int
-    last_task: int
     created_at: float
     updated_at: float
     completed_at: float | None = None
