@@ -1,39 +1,41 @@
 """The engine from settings: the components of a process that moves batches and runs their tasks."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
 from quire.assembly.answers import TokenIssuer, consuming_answers
-from quire.assembly.blobs import encode_worker_configuration, open_blobs
+from quire.assembly.blobs import open_blobs
 from quire.assembly.components import Components, EngineComponents, build_components, field_values
-from quire.assembly.ledger import Listen, open_stores
+from quire.assembly.ledger import Listen, Stores, open_stores
 from quire.assembly.left_alone import Notice, watching_batches
-from quire.assembly.machine import usable_memory_mb
+from quire.assembly.local_workers import LOCAL, LocalWorkers
 from quire.assembly.member_pipelines import MemberPipelines, find_own_pipelines
 from quire.assembly.pipelines import build_phase_policy, build_retry_policy, build_shares
 from quire.assembly.presence import HomeMember, join_home, lock_request
 from quire.assembly.queue_compute import start_queue_compute
 from quire.assembly.queues import queue_policies
 from quire.assembly.resource_limits import SharedLimits
-from quire.assembly.worker import WORKER_COMMAND
 from quire.blobs.local import LocalBlobs
+from quire.blobs.port import Blobs
 from quire.blobs.probe import probe
-from quire.compute.pool.local import LocalCompute
 from quire.compute.router import ComputeRouter
 from quire.engine.dispatcher import Dispatcher
 from quire.engine.loop import EngineLoop
 from quire.engine.membership import WITHOUT_TASKS, Membership
 from quire.engine.outbox import Outbox
 from quire.engine.scheduler import Scheduler
+from quire.model.clock import Clock
 from quire.model.errors import Misconfigured
-from quire.model.pipelines import AnyPipeline, Pipelines, list_computes, may_wait_for_answers, to_pipelines
+from quire.model.ids import Ids
+from quire.model.pipelines import Pipelines, list_computes, may_wait_for_answers, to_pipelines
+from quire.model.plan import Plan
 from quire.model.signal import Signal
 from quire.model.work import Compute
-from quire.settings import Settings, worker_environment
+from quire.settings import Settings
 from quire.system import LoopSignal, SystemClock, SystemIds
-from quire.tools.vips import WORKER_ENVIRONMENT
 
 STEP_MODULES = ("quire.steps.registry",)
 LEFTOVERS_AFTER_SECONDS = 3600.0
@@ -47,36 +49,36 @@ StartRemote = Callable[[Components, Signal, Path], Mapping[str, Compute]]
 async def open_engine(
     settings: Settings,
     *,
-    pipelines: Mapping[str, AnyPipeline] | None = None,
+    pipelines: Mapping[str, Plan] | None = None,
     step_modules: tuple[str, ...] = STEP_MODULES,
     kind: str = "run",
     trouble: Trouble = lambda _: None,
     notice: Notice | None = None,
     start_remote: StartRemote | None = None,
+    starts_ahead: bool = False,
 ) -> AsyncIterator[EngineComponents]:
     """Components with an engine. `trouble` is called with a reason when the ledger is away, and with None
     when it is back. `notice` is told once of every pipeline whose batches are left alone here, or whose code
     has changed; None: the process works only on a batch of its own. `start_remote` starts the computes whose
-    workers call back. Raises Misconfigured when a pipeline of the settings cannot be loaded.
+    workers call back. `starts_ahead`: the workers start at once, for an engine that will be started for sure.
+    Raises Misconfigured when a pipeline of the settings cannot be loaded.
     """
     clock, ids = SystemClock(), SystemIds()
     known = find_own_pipelines(settings) if pipelines is None else to_pipelines(pipelines)
     known.every()  # before anything starts: a pipeline that cannot be loaded is found here
     with join_home(settings.home, ids.ulid()) as presence:
-        blobs = open_blobs(settings)
-        # Every start: the folder may lie on a network file system whose locks and links do not hold.
-        await probe(blobs, ids)
-        if isinstance(blobs, LocalBlobs):
-            await blobs.sweep(LEFTOVERS_AFTER_SECONDS, clock.now())
+        workers = LocalWorkers(settings, known, step_modules, presence.scratch, clock)
+        if starts_ahead:
+            workers.start_ahead()
         try:
-            async with open_stores(settings, ids) as stores:
+            async with _open_stores(settings, clock, ids) as (blobs, stores):
                 components = build_components(settings, stores, blobs, clock, ids, known)
                 starter = EngineStarter(
                     settings,
                     components,
                     stores.listen,
                     presence,
-                    step_modules,
+                    workers,
                     kind,
                     trouble,
                     notice,
@@ -88,7 +90,29 @@ async def open_engine(
                     claim_request=partial(lock_request, settings.home),
                 )
         finally:
-            await blobs.close()
+            await workers.stop_ahead()
+
+
+@asynccontextmanager
+async def _open_stores(settings: Settings, clock: Clock, ids: Ids) -> AsyncIterator[tuple[Blobs, Stores]]:
+    """Blobs and ledger: the blobs are tested while the ledger is opened."""
+    blobs = open_blobs(settings)
+    checking = asyncio.create_task(_check_blobs(blobs, clock, ids))
+    try:
+        async with open_stores(settings, ids) as stores:
+            await checking
+            yield blobs, stores
+    finally:
+        checking.cancel()
+        await asyncio.wait({checking})
+        await blobs.close()
+
+
+async def _check_blobs(blobs: Blobs, clock: Clock, ids: Ids) -> None:
+    # Every start: the folder may lie on a network file system whose locks and links do not hold.
+    await probe(blobs, ids)
+    if isinstance(blobs, LocalBlobs):
+        await blobs.sweep(LEFTOVERS_AFTER_SECONDS, clock.now())
 
 
 class EngineStarter:
@@ -100,7 +124,7 @@ class EngineStarter:
         components: Components,
         listen: Listen,
         presence: HomeMember,
-        step_modules: tuple[str, ...],
+        workers: LocalWorkers,
         kind: str,
         trouble: Trouble,
         notice: Notice | None,
@@ -110,7 +134,7 @@ class EngineStarter:
         self._components = components
         self._listen = listen
         self._presence = presence
-        self._step_modules = step_modules
+        self._workers = workers
         self._kind = kind
         self._trouble = trouble
         self._notice = notice
@@ -118,8 +142,9 @@ class EngineStarter:
 
     @asynccontextmanager
     async def start(self, *, schedules: bool = True, workers: int | None = None) -> AsyncIterator[EngineLoop]:
-        components, settings, signal = self._components, self._settings, LoopSignal()
+        components, settings = self._components, self._settings
         count = settings.worker_count if workers is None else workers
+        signal, limits = self._workers.find_terms()
         # On one machine a lock shows which processes live; elsewhere only heartbeats do.
         embedded = settings.ledger == "sqlite"
         membership = Membership(
@@ -132,7 +157,7 @@ class EngineStarter:
             stale_seconds=settings.crew.stale_seconds,
             **({"is_gone": self._presence.is_gone} if embedded else {}),
         )
-        limits = SharedLimits(settings.resources, lambda: membership.live_count)
+        limits.count_members = lambda: membership.live_count
         compute = self._start_computes(count, signal, limits, schedules=schedules)
         loop = EngineLoop(
             batches=components.batches,
@@ -171,7 +196,7 @@ class EngineStarter:
     ) -> Compute | None:
         """What the phases run on: local workers, other computes, several behind one router, or nothing."""
         used = list_computes(to_pipelines(self._components.pipelines))
-        here = used & {"", "local"}
+        here = used & LOCAL
         away = used - here - {"ray", "queue"}
         if away and workers and self._start_remote is None:
             raise Misconfigured(
@@ -191,42 +216,26 @@ class EngineStarter:
 
             clock, scratch = self._components.clock, self._presence.scratch
             computes["ray"] = start_ray_compute(
-                self._settings, self._encode_configuration(), scratch, limits, clock=clock, signal=signal
+                self._settings,
+                self._workers.encode_configuration(),
+                scratch,
+                limits,
+                clock=clock,
+                signal=signal,
             )
         if "queue" in used and schedules:
             computes["queue"] = start_queue_compute(
                 self._settings, self._components, self._presence.name, signal
             )
-        local = self._start_local(workers, signal, limits) if workers and here else None
+        local = self._workers.start(workers, signal, limits) if workers and here else None
         if not computes:
             return local
         return ComputeRouter(computes | (dict.fromkeys(here, local) if local is not None else {}))
-
-    def _start_local(self, workers: int, signal: LoopSignal, limits: SharedLimits) -> LocalCompute:
-        compute = LocalCompute(
-            command=WORKER_COMMAND,
-            environment=worker_environment() | WORKER_ENVIRONMENT,
-            configuration=self._encode_configuration(),
-            workers=workers,
-            clock=self._components.clock,
-            signal=signal,
-            memory_mb=self._settings.local.memory_mb or usable_memory_mb(),
-            price_per_second=self._settings.local.price_per_second,
-            resources=limits,
-        )
-        compute.start()
-        return compute
-
-    def _encode_configuration(self) -> bytes:
-        known = self._components.pipelines
-        own = known.for_workers() if isinstance(known, MemberPipelines) else ()
-        return encode_worker_configuration(self._settings, self._step_modules, self._presence.scratch, own)
 
     def _build_scheduler(self) -> Scheduler:
         components = self._components
         return Scheduler(
             batches=components.batches,
-            files=components.files,
             flow=components.flow,
             blobs=components.blobs,
             outbox=Outbox(

@@ -3,7 +3,7 @@ all at the same time.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -132,7 +132,7 @@ class BatchRun:
         for task in beside:
             task.add_done_callback(end_loop)
         try:
-            batch = await run_engine(self._batch, loop, self._context, self._observer)
+            batch = await run_engine(self._batch, loop, self._context, self._observer, self._layout.hurry)
         finally:
             stopper.cancel()
             self._ending.set()
@@ -164,13 +164,18 @@ class BatchRun:
         self._observer.scanned(so_far.files, so_far.total_bytes, so_far.passed_over, whole=so_far.whole)
 
 
-async def run_engine(batch: Batch, loop: EngineLoop, context: RunContext, observer: RunObserver) -> Batch:
-    """Until the batch ends or is held, or the loop is stopped."""
+async def run_engine(
+    batch: Batch, loop: EngineLoop, context: RunContext, observer: RunObserver, turned: Callable[[], None]
+) -> Batch:
+    """Until the batch ends or is held, or the loop is stopped. `turned` is called whenever tasks may have
+    ended.
+    """
     last_shown = -OBSERVE_EVERY_SECONDS
     hold = None
 
     async def observe(now_at: Batch) -> None:
         nonlocal last_shown, hold
+        turned()
         if now_at.hold is not hold:
             hold = now_at.hold
             observer.held(now_at)

@@ -25,6 +25,7 @@ from quire.model.plan import Plan
 from quire.tools.folder_scan import FolderListing, ScannedFile
 
 READERS = 8
+FIRST_FILES = 4  # stored and recorded before any other is read: the first result must not wait for many
 CHUNK_FILES = 16
 CHUNK_BYTES = 4 << 20
 WAITING_CHUNKS = 32
@@ -73,6 +74,7 @@ class Intake:
         self._stored = stored
         self._stop = stop
         self._progress = IntakeProgress()
+        self._next_chunk_files = FIRST_FILES
         self._to_read: asyncio.Queue[Sequence[_Numbered] | None] = asyncio.Queue(WAITING_CHUNKS)
         self._to_record: asyncio.Queue[Sequence[TakenFile] | None] = asyncio.Queue(WAITING_CHUNKS)
 
@@ -129,7 +131,8 @@ class Intake:
         self._count(taken.values(), refused)
         waiting = [(one.no, taken[one.path]) for one in listed if one.path in taken and one.role != "input"]
         self._stored(len(taken) - len(waiting) + len(refused))
-        for chunk in _chunk(waiting):
+        for chunk in _chunk(waiting, self._next_chunk_files):
+            self._next_chunk_files = CHUNK_FILES
             await self._to_read.put(chunk)
 
     def _count(self, taken: Iterable[ScannedFile], refused: Sequence[ScannedFile]) -> None:
@@ -140,6 +143,11 @@ class Intake:
         self._scanned(self._progress)
 
     async def _read_all(self) -> None:
+        first = await self._to_read.get()
+        if first is not None and not self._stop.is_set():
+            await self._record(await self._read_chunk(first))
+        if first is None:
+            await self._to_read.put(None)
         async with asyncio.TaskGroup() as readers:
             for _ in range(READERS):
                 readers.create_task(self._read_chunks())
@@ -147,12 +155,13 @@ class Intake:
 
     async def _read_chunks(self) -> None:
         while (chunk := await self._to_read.get()) is not None:
-            if self._stop.is_set():
-                continue
-            uploads = await self._reader.read_several([one for _, one in chunk])
-            taken = [self._take(no, upload) for (no, _), upload in zip(chunk, uploads, strict=True)]
-            await self._to_record.put(taken)
+            if not self._stop.is_set():
+                await self._to_record.put(await self._read_chunk(chunk))
         await self._to_read.put(None)  # for the next reader
+
+    async def _read_chunk(self, chunk: Sequence[_Numbered]) -> list[TakenFile]:
+        uploads = await self._reader.read_several([one for _, one in chunk])
+        return [self._take(no, upload) for (no, _), upload in zip(chunk, uploads, strict=True)]
 
     def _take(self, no: int, upload: Upload) -> TakenFile:
         if upload.state != "taken":
@@ -163,13 +172,14 @@ class Intake:
     async def _record_all(self) -> None:
         """As many at once as have been stored since the last transaction."""
         async for files in _gather(self._to_record):
-            await self._until_answered(
-                lambda files=files: self._context.intake.take_files(  # type: ignore[misc]
-                    self._batch.no, files, now=self._context.clock.now()
-                )
-            )
-            self._stored(len(files))
-            self._changed()
+            await self._record(files)
+
+    async def _record(self, files: Sequence[TakenFile]) -> None:
+        await self._until_answered(
+            lambda: self._context.intake.take_files(self._batch.no, files, now=self._context.clock.now())
+        )
+        self._stored(len(files))
+        self._changed()
 
     async def _until_answered(self, work: Callable[[], Awaitable[T]]) -> T:
         """Repeat while the ledger is away, with growing pauses, as the engine does."""
@@ -215,13 +225,14 @@ def _folder_of(path: str) -> str:
     return fold(path.removesuffix("/").rpartition("/")[0])
 
 
-def _chunk(files: Sequence[_Numbered]) -> Iterator[Sequence[_Numbered]]:
+def _chunk(files: Sequence[_Numbered], first: int) -> Iterator[Sequence[_Numbered]]:
+    """Chunks of files that are read together; `first` is the most that the first one may have."""
     chunk: list[_Numbered] = []
-    size = 0
+    size, most = 0, first
     for one in files:
-        if chunk and (len(chunk) >= CHUNK_FILES or size + one[1].size > CHUNK_BYTES):
+        if chunk and (len(chunk) >= most or size + one[1].size > CHUNK_BYTES):
             yield chunk
-            chunk, size = [], 0
+            chunk, size, most = [], 0, CHUNK_FILES
         chunk.append(one)
         size += one[1].size
     if chunk:

@@ -20,6 +20,7 @@ from quire.model.errors import Unavailable
 from quire.model.files import File
 
 WINDOW = 2000  # numbers looked at further on
+FIRST_WINDOW = 64  # before there is a result: such looks must be cheap
 WAITING = 4000  # inputs on their way that are looked at again; with as many the window does not move on
 FILES_AT_ONCE = 64
 SHORTEST_PAUSE_SECONDS = 0.1
@@ -52,7 +53,9 @@ class Layout:
         self._cursor = 0
         self._waiting: set[int] = set()
         self._laid_out = array("q")  # by number of the input: a mark of what was laid out for it, or 0
+        self._has_results = False
         self._over = asyncio.Event()
+        self._wakes = asyncio.Event()
 
     async def run(self) -> None:
         """Until `finish` is called. Raises Misconfigured when a file cannot be written."""
@@ -66,15 +69,23 @@ class Layout:
             pause = SHORTEST_PAUSE_SECONDS if found else min(2 * pause, LONGEST_PAUSE_SECONDS)
             rest = max(pause, min(WORK_SHARE * busy, LONGEST_PAUSE_AFTER_WORK_SECONDS))
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), rest)
+                await asyncio.wait_for(self._wakes.wait(), rest)
+            self._wakes.clear()
+
+    def hurry(self) -> None:
+        """Tasks may have ended. Before the first result is laid out this is worth a look at once."""
+        if not self._has_results:
+            self._wakes.set()
 
     def finish(self) -> None:
         """No file is begun any more."""
         self._over.set()
+        self._wakes.set()
 
     async def look(self) -> int:
         """Lay out what has been finished since the last look; how many inputs that were."""
-        room = WINDOW if len(self._waiting) < WAITING else 0
+        window = WINDOW if self._has_results else FIRST_WINDOW
+        room = window if len(self._waiting) < WAITING else 0
         found, self._cursor = await self._intake.list_finished(
             self._batch_no, after=self._cursor, numbers=self._waiting, limit=room
         )
@@ -83,6 +94,7 @@ class Layout:
         for group in _group(ended):
             if not await self._lay_out(group):
                 break
+        self._has_results = self._has_results or bool(ended)
         self._waiting |= {no for no, files in ended if not self._is_laid_out(no, files)}
         return len(ended)
 

@@ -110,9 +110,17 @@ class _Promises:
 
     async def clean(self) -> None:
         names = ("read", "create", "race", "swap", "stale", "other", "nothing", "listed", "metadata")
-        for name in names:
-            with suppress(QuireError):  # the result is known by then
-                await self._blobs.delete(self._key(name))
+        await asyncio.gather(*(self._delete(name) for name in names))
+
+    async def _delete(self, name: str) -> None:
+        with suppress(QuireError):  # the result is known by then
+            await self._blobs.delete(self._key(name))
+
+
+def _read_outcome(outcome: bool | BaseException) -> bool:
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
 
 
 async def probe(blobs: Blobs, ids: Ids) -> list[Probe]:
@@ -133,9 +141,13 @@ async def probe(blobs: Blobs, ids: Ids) -> list[Probe]:
         "content type and metadata are returned unchanged": run.metadata,
     }
     try:
-        probes = [Probe(name=promise, ok=await check()) for promise, check in checks.items()]
+        # At the same time: each has keys of its own, and most of a check is waiting for the store.
+        outcomes = await asyncio.gather(*(check() for check in checks.values()), return_exceptions=True)
     finally:
         await run.clean()
+    probes = [
+        Probe(name=promise, ok=_read_outcome(one)) for promise, one in zip(checks, outcomes, strict=True)
+    ]
     if broken := [probe.name for probe in probes if not probe.ok]:
         raise Misconfigured(
             f"{blobs!r} breaks what Quire needs: {'; '.join(broken)}. Work would be lost or done twice. "

@@ -31,7 +31,8 @@ class RunningClaim(Struct, frozen=True, gc=False):
 class RunningClaims:
     def __init__(self) -> None:
         self._out: dict[tuple[int, int], RunningClaim] = {}
-        self._waiting: dict[str, list[RunningClaim]] = {}  # cache key → claims that wait for the running one
+        # Cache key of what runs → claims that wait for it: mostly none, for which no list is made.
+        self._waiting: dict[str, list[RunningClaim] | None] = {}
         self._waiting_count = 0
 
     def __bool__(self) -> bool:
@@ -47,7 +48,7 @@ class RunningClaims:
 
     def orders(self) -> set[tuple[int, int, int]]:
         """(batch, task, attempt) of every claim that was not reported yet."""
-        queued = (out for waiting in self._waiting.values() for out in waiting)
+        queued = (out for waiting in self._waiting.values() for out in waiting or ())
         return {_attempt(out.claim.order) for out in (*self._out.values(), *queued)}
 
     def add(self, claim: Claim, work: Work, key: str | None) -> bool:
@@ -55,10 +56,12 @@ class RunningClaims:
         out = RunningClaim(claim, work, key)
         if key is not None:
             if key in self._waiting:
-                self._waiting[key].append(out)
+                waiting = self._waiting[key] or []
+                waiting.append(out)
+                self._waiting[key] = waiting
                 self._waiting_count += 1
                 return False
-            self._waiting[key] = []
+            self._waiting[key] = None
         self._out[claim.order.batch_no, claim.order.task_no] = out
         return True
 
@@ -79,16 +82,15 @@ class RunningClaims:
         for place in [place for place in self._out if place[0] in batch_nos]:
             freed += self._release(self._out.pop(place).key)
         for key, waiting in self._waiting.items():
-            kept = [out for out in waiting if out.claim.order.batch_no not in batch_nos]
-            self._waiting_count -= len(waiting) - len(kept)
+            kept = [out for out in waiting or () if out.claim.order.batch_no not in batch_nos]
+            self._waiting_count -= len(waiting or ()) - len(kept)
             self._waiting[key] = kept
         return [out for out in freed if out.claim.order.batch_no not in batch_nos]
 
     def withdraw_waiting(self) -> list[Order]:
         """Remove the claims that never ran."""
-        withdrawn = [out.claim.order for waiting in self._waiting.values() for out in waiting]
-        for waiting in self._waiting.values():
-            waiting.clear()
+        withdrawn = [out.claim.order for waiting in self._waiting.values() for out in waiting or ()]
+        self._waiting = dict.fromkeys(self._waiting)
         self._waiting_count = 0
         return withdrawn
 
@@ -98,7 +100,7 @@ class RunningClaims:
         self._waiting_count = 0
 
     def _release(self, key: str | None) -> list[RunningClaim]:
-        waiting = self._waiting.pop(key, []) if key is not None else []
+        waiting = (self._waiting.pop(key, None) if key is not None else None) or []
         self._waiting_count -= len(waiting)
         return waiting
 

@@ -16,17 +16,17 @@ _NO_FAILURES = frozenset({Outcome.DONE, Outcome.EXTERNAL})
 
 
 def is_plain_success(settlement: Settlement) -> bool:
-    """Done, without products, facts or costs, and not from the cache."""
+    """Done, without products, facts or costs."""
     report = settlement.report
     plain = report.result is None or report.result == EMPTY_RESULT
-    return settlement.state is TaskState.DONE and plain and not settlement.cached and report.cost == NO_COST
+    return settlement.state is TaskState.DONE and plain and report.cost == NO_COST
 
 
 def success_columns(settlement: Settlement) -> Row:
     """What `settle_success` sets, and then the attempt it is fenced by."""
     report = settlement.report
     return (
-        *(report.worker, report.started_at, report.seconds),
+        *(settlement.cached, report.worker, report.started_at, report.seconds),
         *(report.batch_no, report.task_no, report.attempt),
     )
 
@@ -56,7 +56,7 @@ def settle_columns(settlement: Settlement) -> Row:
 
 
 def late_columns(settlement: Settlement) -> Row:
-    """What `late_success` sets, and then the attempt it belongs to."""
+    """What `flow_late_success` sets, and then the attempt it belongs to."""
     report = settlement.report
     return (
         *(encode_result(report.result), report.worker, report.seconds, encode_cost(report.cost)),
@@ -93,10 +93,10 @@ class SettlementTotals(Struct, frozen=True, kw_only=True):
 
     @property
     def columns(self) -> Row:
-        """As `count_settled` wants them."""
+        """As `flow_count_settled` wants them."""
         spent = self.spent
         return (
-            *(self.done, self.failed, self.cached, self.done + self.failed),
+            *(self.done, self.failed, self.cached),
             *(spent.seconds, spent.bytes_in, spent.bytes_out),
             *(spent.tokens_in, spent.tokens_out, spent.money_micros),
         )

@@ -11,8 +11,8 @@ from quire.model import manifest
 from quire.model.batch import Batch, FileOutcome, Stage
 from quire.model.work import MemberFile, StepResult
 from quire.testing.memory_blobs import MemoryBlobs
+from tests.simulation.flow.endings import Ending, InputEnd
 from tests.simulation.flow.invariants import broken_invariants
-from tests.simulation.flow.model import Ending, InputEnd
 from tests.simulation.flow.worlds import FlowBatch, FlowWorld
 from tests.simulation.shared.compute import FORGED
 from tests.simulation.shared.database import SimDatabase

@@ -26,7 +26,7 @@ from quire.model.batch import TaskState
 from quire.model.files import File, fold
 from quire.model.plan import PlanPhase, PlanUnit
 from quire.model.work import EarlierResult, MemberFile, StepResult, Value
-from tests.simulation.flow.model import Failure, Work
+from tests.simulation.flow.endings import Failure, Work
 from tests.simulation.flow.naming import ancestors_of, folder_path
 from tests.simulation.flow.plans import Case
 

@@ -4,14 +4,15 @@ import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 from msgspec import structs
 
-from quire.batches.submission import close_batch, freeze_pipeline
+from quire.batches.submission import close_batch
 from quire.ledger.port import BatchDraft, Upload
 from quire.model.batch import Batch, Stage
 from quire.model.errors import Retry, Stale
-from quire.model.plan import Plan, digest_of
+from quire.model.plan import Plan, digest_of, encode_plan
 from quire.model.work import Report
 from tests.simulation.flow import checks
 from tests.simulation.flow.compute import FlowSteps
@@ -46,7 +47,7 @@ def _draft(spec: FlowBatch, now: float) -> BatchDraft:
         run_key=spec.id,
         pipeline=spec.pipeline.name,
         pipeline_version=spec.pipeline.version,
-        plan=freeze_pipeline(spec.pipeline),
+        plan=encode_plan(spec.pipeline),
         plan_digest=digest_of(spec.pipeline),
         now=now,
         tier=spec.tier,
@@ -169,6 +170,13 @@ class FlowSimulation(Simulation):
             found = broken_invariants(self.database, self.world)
             if found:
                 raise Violation("\n".join(found))
+
+    def _watch(self, who: str, name: str, arguments: tuple[Any, ...], answer: Any) -> None:
+        super()._watch(who, name, arguments, answer)
+        if name == "take_batches" and answer and self.chaos.happens(self.chaos.rates.meets):
+            self.kernel.note(who, "LOSES WHAT IT HAS TAKEN")
+            for batch in answer:
+                self.database.rows("UPDATE batches SET mover = NULL WHERE no = ?", batch.no)
 
     def _bring_answer(self, report: Report) -> bool:
         """False: nobody has taken it, or the one who did has not settled it yet."""

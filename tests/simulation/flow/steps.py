@@ -18,7 +18,7 @@ from quire.blobs import keys
 from quire.model.files import Change, File, Product, stem_and_extension
 from quire.model.plan import PlanUnit
 from quire.model.work import EarlierResult, MemberFile, StepResult, Value
-from tests.simulation.flow.model import Failure, RunStep, Work
+from tests.simulation.flow.endings import Failure, RunStep, Work
 
 TYPES = {".tif": "image/tiff", ".jpg": "image/jpeg", ".txt": "text/plain", ".json": "application/json"}
 OTHER_TYPE = "application/octet-stream"

@@ -6,7 +6,8 @@ from typing import Any
 from quire.model.files import Change, File, Product
 from quire.model.plan import Accepts, Plan, PlanPhase, PlanStep, PlanUnit, TakenValue, parse_accepts
 from quire.model.work import StepResult, Value
-from tests.simulation.flow.model import Ending, Failure, Work, run_plan
+from tests.simulation.flow.endings import Ending, Failure, Work
+from tests.simulation.flow.model import run_plan
 from tests.simulation.flow.steps import type_of
 
 Results = dict[str, StepResult | Failure | Callable[[Work], StepResult | Failure]]

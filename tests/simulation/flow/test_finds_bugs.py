@@ -11,8 +11,7 @@ from quire.engine.loop import EngineLoop
 from quire.engine.names import Naming
 from quire.ledger import flow_progress
 from quire.ledger.flow_rows import EffectRows
-from quire.ledger.sqlite import batches, flow_settlement, tasks
-from quire.ledger.sqlite import flow_claims as flow_store
+from quire.ledger.sqlite import batches, flow_claims, flow_settlement
 from quire.ledger.sqlite.rows import SQL
 from tests.simulation.flow.seeds import Violation, run
 
@@ -42,6 +41,11 @@ QUERIES = {
         "left <= 1",
     ),
     "applying a join twice": (("flow_resolve_join",), "SET resolved = 1", "SET resolved = 0"),
+    "an intake in which two schedulers bring the same files": (
+        ("flow_admit",),
+        "AND cursor = ?7 AND admitted = ?8",
+        "AND ?7 >= 0 AND ?8 >= 0",
+    ),
     "folders that do not wait for those below": (("flow_release_unblocked",), "AND waits_for <= 0", ""),
     "folders that are never let go": (
         ("flow_release_unblocked",),
@@ -181,6 +185,6 @@ def test_attempts_of_the_dead_are_missed(monkeypatch):
 
 
 def test_work_of_those_taken_for_dead_is_missed(monkeypatch):
-    for module in (tasks, batches, flow_store):
+    for module in (batches, flow_claims):
         monkeypatch.setattr(module, "is_removed", lambda *_: False)
     assert finds()

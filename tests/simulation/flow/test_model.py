@@ -4,7 +4,7 @@ import pytest
 
 from quire.model.plan import OnFailure, TakenValue
 from quire.model.work import StepResult
-from tests.simulation.flow.model import Failure
+from tests.simulation.flow.endings import Failure
 from tests.simulation.flow.tables import (
     batch,
     ending,

@@ -9,7 +9,8 @@ from quire.ledger.port import Upload
 from quire.model.batch import Budget
 from quire.model.files import File
 from quire.model.plan import Plan, PlanPhase, PlanStep
-from tests.simulation.flow.model import Ending, run_plan
+from tests.simulation.flow.endings import Ending
+from tests.simulation.flow.model import run_plan
 from tests.simulation.flow.plans import Case, made_case
 from tests.simulation.flow.steps import World
 from tests.simulation.shared.follower import NEXT

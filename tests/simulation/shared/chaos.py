@@ -16,18 +16,8 @@ from tests.simulation.shared.kernel import Kernel, SimProcess, checkpoint, pause
 NOT_AWAITED = frozenset({"stream", "list", "local_path", "keep"})
 READS = frozenset(
     {
+        *("get_batch", "list_unit_members"),
         *(
-            "get_batch",
-            "list_files",
-            "list_unit_candidates",
-            "list_units",
-            "find_units",
-            "list_unit_members",
-            "count_paths",
-            "list_settled_tasks",
-        ),
-        *(
-            "list_workable",
             "load_child_results",
             "list_running",
             "get_positions",
@@ -39,10 +29,14 @@ READS = frozenset(
         ),
         *("list_uploads", "find_run", "get", "head", "get_start_message"),
         "list_failed_tasks",
-        *("get_plan", "find_listed", "list_flowing", "list_admissible", "load_claims", "list_overdue"),
+        *("get_plan", "find_listed", "list_flowing", "load_claims", "list_overdue"),
         *("list_complete_joins", "list_seen", "list_flow_units", "find_unit_numbers", "list_values"),
     }
 )
+
+
+# What a scheduler writes after it has read for a while.
+MOVES = frozenset({"admit_files", "apply_joins", "add_units", "add_unit_tasks", "end_gather"})
 
 
 class Rates(Struct, frozen=True, kw_only=True):
@@ -51,6 +45,7 @@ class Rates(Struct, frozen=True, kw_only=True):
     kills: float = 0.0
     stops: float = 0.0  # like SIGSTOP: taken for dead, then it goes on
     stalls: float = 0.0  # the same between the decision to write and the write
+    meets: float = 0.0  # a scheduler stalls at a move, or its batch is given to another while it goes on
     jumps: float = 0.0  # of the wall clock
     away: float = 0.0  # the ledger or the queue cannot be reached: nothing was done
     lost: float = 0.0  # it was done, but the answer was lost
@@ -114,6 +109,9 @@ class Chaos:
             self.latest_wall = max(self.latest_wall, self._kernel.wall)
             self._kernel.note("clock", f"wrong by {self._kernel.wall:.1f} s")
 
+    def stall_rate(self, name: str) -> float:
+        return max(self.rates.stalls, self.rates.meets if name in MOVES else 0.0)
+
     def stall(self) -> float:
         return self._chance.choice((0.5, 6.0, 30.0)) * self._chance.random()
 
@@ -165,7 +163,7 @@ class Door:
 
         async def call(*arguments: Any, **named: Any) -> Any:
             await checkpoint()
-            if name not in READS and self._chaos.happens(self._chaos.rates.stalls):
+            if name not in READS and self._chaos.happens(self._chaos.stall_rate(name)):
                 seconds = self._chaos.stall()
                 self._kernel.note(self._who, f"STALLS for {seconds:.1f} s before {name}")
                 await pause(self._kernel, seconds)

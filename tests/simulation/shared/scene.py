@@ -56,7 +56,7 @@ class Simulation:
     which promises are broken when the world has come to rest.
     """
 
-    rest_steps = 12_000  # within which a world without further faults must come to rest
+    rest_steps = 12_000  # within which a world without further faults settles a task, or comes to rest
     make_steps: Callable[..., Any]
     make_client: Callable[..., Any]
     find_problems: Callable[[SimDatabase, Any], list[str]]
@@ -135,17 +135,24 @@ class Simulation:
                 house.wheel.wake()
 
     def rest(self) -> None:
-        """Until every batch has ended; fails when that takes too long."""
-        start = self.kernel.steps
+        """Until every batch has ended; fails when nothing is settled for too long before."""
+        start, settled = self.kernel.steps, self._count_settled()
         while not self.at_rest():
             for _ in range(LOOK_EVERY):
                 self.kernel.step()
                 self._look()
             self._grant()
             self._hand_in_again()
+            before, settled = settled, self._count_settled()
+            if settled != before:
+                start = self.kernel.steps
             if self.kernel.steps - start > self.rest_steps:
                 stands = [(batch.position, batch.hold) for batch in self.batches()]
                 raise Violation(f"the world does not come to rest: {stands}")
+
+    def _count_settled(self) -> int:
+        found: int = self.database.rows("SELECT coalesce(sum(done + failed), 0) FROM rounds")[0][0]
+        return found
 
     def _hand_in_again(self) -> None:
         """A batch that was ended while its files arrived takes files again."""

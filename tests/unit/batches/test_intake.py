@@ -10,7 +10,7 @@ from tests.situations.contexts import components_on
 
 from quire.batches import uploads
 from quire.batches.folder_run import open_flow
-from quire.batches.intake import Intake, can_continue
+from quire.batches.intake import FIRST_FILES, Intake, can_continue
 from quire.batches.uploads import FileReader, is_unchanged, load_trusted
 from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
@@ -118,6 +118,25 @@ async def test_its_tasks_wait_and_the_intake_is_closed(scene):
     assert (batch.total_files, batch.refused) == (4, 1)
     assert await scene.blobs.get(batch.manifest_key)
     assert scene.progress == (5, 1, True)
+
+
+async def test_the_first_files_have_tasks_before_any_other_is_read(scene, read, monkeypatch):
+    for number in range(3, 40):
+        (scene.folder / f"{number}.jpg").write_bytes(b"\xff\xd8\xff" + bytes([number]) * 100)
+    read_before = []
+    take_files = scene.ledger.take_files
+
+    async def spy(batch_no, files, *, now):
+        read_before.append(len(read))
+        await take_files(batch_no, files, now=now)
+        read_before.append(len(read))
+
+    monkeypatch.setattr(scene.ledger, "take_files", spy)
+    batch = await scene.opened()
+    assert await scene.brought(batch)
+    assert read_before[:2] == [FIRST_FILES, FIRST_FILES]
+    assert len(read) == len(set(read)) == 40
+    assert (await scene.ledger.get_batch(batch.id)).flow.open_tasks == 40
 
 
 async def test_names_of_files_that_are_not_taken_are_listed(scene):

@@ -1,5 +1,6 @@
 """Results are laid out while a batch runs: whole files, each once, within bounds."""
 
+import asyncio
 import hashlib
 
 import pytest
@@ -74,6 +75,7 @@ async def test_what_has_finished_is_laid_out_once(tmp_path, blobs):
 
 async def test_a_look_does_not_grow_with_the_batch(tmp_path, blobs, monkeypatch):
     monkeypatch.setattr(module, "WINDOW", 20)
+    monkeypatch.setattr(module, "FIRST_WINDOW", 20)
     monkeypatch.setattr(module, "WAITING", 40)
     inputs = Inputs(10_000)
     layout = layout_of(inputs, blobs, tmp_path)
@@ -84,6 +86,27 @@ async def test_a_look_does_not_grow_with_the_batch(tmp_path, blobs, monkeypatch)
     for _ in range(3):
         await layout.look()
     assert max(inputs.asked) <= 60
+
+
+async def test_the_first_result_does_not_wait_for_the_next_look(tmp_path, blobs, monkeypatch):
+    monkeypatch.setattr(module, "SHORTEST_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(module, "LONGEST_PAUSE_SECONDS", 3600.0)
+    inputs, laid_out = Inputs(3), asyncio.Event()
+    layout = Layout(
+        1, tmp_path, intake=inputs, blobs=blobs, clock=FakeClock(), progress=lambda _: laid_out.set()
+    )
+    running = asyncio.create_task(layout.run())
+    while not inputs.asked:
+        await asyncio.sleep(0)
+    inputs.finished[2] = made("two.txt")
+    layout.hurry()
+    await asyncio.wait_for(laid_out.wait(), 20)
+    looks = len(inputs.asked)
+    layout.hurry()
+    layout.finish()
+    await asyncio.wait_for(running, 20)
+    assert (tmp_path / "two.txt").exists()
+    assert len(inputs.asked) == looks
 
 
 async def test_nothing_is_begun_when_it_is_over(tmp_path, blobs):

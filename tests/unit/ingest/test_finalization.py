@@ -1,9 +1,11 @@
 """Two processes close or hand back one batch at once: the slower one leaves what the faster one decided."""
 
+import asyncio
 import json
 
 import pytest
 from msgspec.structs import replace
+from tests.servers.postgres import fresh_schema
 
 from quire.assembly.components import open_components
 from quire.batches import submission
@@ -17,7 +19,7 @@ from quire.ledger.port import OutboxMessage, Upload
 from quire.ledger.submissions import AWAITED, TAKEN
 from quire.model.errors import Reject
 from quire.model.manifest import ManifestWriter
-from quire.settings import Settings
+from quire.settings import PostgresSettings, Secret, Settings
 
 OPENING = {"uploader": "ana", "root_path": "/", "file_count": 1, "total_size": 3}
 CONFIG = {"ocr": True, "describe": False, "pinax": True}
@@ -43,9 +45,13 @@ class Interrupted:
         return interrupted
 
 
-@pytest.fixture
-async def front(tmp_path):
-    async with open_components(Settings(home=tmp_path)) as office:
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.service)])
+async def front(request, tmp_path):
+    changes = {}
+    if request.param == "postgres":
+        server = request.getfixturevalue("postgres_server")
+        changes = {"ledger": "postgres", "postgres": PostgresSettings(dsn=Secret(fresh_schema(server)))}
+    async with open_components(Settings(home=tmp_path, **changes)) as office:
         yield front_of(office)
 
 
@@ -120,6 +126,14 @@ async def test_who_closes_second_changes_nothing(front):
     assert (await manifest(front, batch))["total_files"] == 1
 
 
+async def test_of_many_that_close_at_once_one_does_and_all_say_the_same(front):
+    batch = await uploaded(front)
+    closed = await asyncio.gather(*(finalize(front, batch.id) for _ in range(8)))
+    assert {(one.files, one.size) for one in closed} == {(1, 3)}
+    assert len(await unsent(front)) == 1
+    assert (await manifest(front, batch))["total_files"] == 1
+
+
 async def test_who_closes_second_leaves_the_manifest_that_was_handed_over(front):
     """The slower one has seen the batch open, and looks at the manifest when the batch is long done."""
     batch = await uploaded(front)
@@ -127,7 +141,7 @@ async def test_who_closes_second_leaves_the_manifest_that_was_handed_over(front)
     async def faster():
         closed = await finalize(front, batch.id)
         at = closed.submission.batch
-        await hand_over(front.batches, front.files, front.blobs, at, phases=1, alive=report_alive)
+        await hand_over(front.batches, front.flow, front.blobs, at, phases=1, alive=report_alive)
 
     closed = await finalize(slower(front, "blobs", "head", faster), batch.id)
     assert (closed.files, closed.size) == (1, 3)

@@ -121,7 +121,9 @@ async def _run(
 
     stop = stop_on_signals(reporter.say)
     with show_progress(reporter) as observer:
-        async with open_engine(settings, pipelines=pipelines, trouble=reporter.report_outage) as components:
+        async with open_engine(
+            settings, pipelines=pipelines, trouble=reporter.report_outage, starts_ahead=True
+        ) as components:
             changed = await find_code_warnings(components.records, pipelines, request.pipeline)
             reporter.warn([*components.warnings, *changed])
             return await run_folder(request, components.run_context(), observer, stop)

@@ -127,7 +127,9 @@ async def _run(
     on_main_thread = threading.current_thread() is threading.main_thread()
     stop = stop_on_signals(reporter.say) if on_main_thread else asyncio.Event()
     with show_progress(reporter) as observer:
-        async with open_engine(settings, pipelines=pipelines, trouble=reporter.report_outage) as components:
+        async with open_engine(
+            settings, pipelines=pipelines, trouble=reporter.report_outage, starts_ahead=True
+        ) as components:
             changed = await find_code_warnings(components.records, pipelines, name)
             reporter.warn([*components.warnings, *changed])
             return await run_folder(request, components.run_context(), observer, stop)

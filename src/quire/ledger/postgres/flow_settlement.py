@@ -100,7 +100,8 @@ class _Fence:
         others: list[Settlement] = []
         for one in first.values():
             is_success = one.state is TaskState.DONE
-            (plain if is_plain_success(one) else results if is_success else others).append(one)
+            is_plain = is_plain_success(one) and not one.cached
+            (plain if is_plain else results if is_success else others).append(one)
         asked = []
         if plain:
             values = _success_values(batch_no, plain)
