@@ -22,8 +22,10 @@ def served(tmp_path):
         batch = sent(server, BOOKS)
         finished(server, batch)
         with server.client() as client:
-            yield lambda what, **params: (
-                client.get(f"/api/batches/{batch}{what}", params=params).raise_for_status().json()
+            yield (
+                lambda what, **params: (
+                    client.get(f"/api/batches/{batch}{what}", params=params).raise_for_status().json()
+                )
             )
 
 
