@@ -135,7 +135,9 @@ class AdoptionSuite:
         moves = Adoption(ledger, FakeClock())
         assert await moves.begin(batch, TO_FLOWING) is None
         assert (await ledger.get_batch(batch.id)).position.stage is Stage.WORKING
+        assert await ledger.list_older_members() == ["old"]
         await execute(f"DELETE FROM crew WHERE no = {member.no}")
+        assert await ledger.list_older_members() == []
         assert await moves.begin(batch, TO_FLOWING) is not None
         with pytest.raises(Stale):
             await moves.begin(batch, TO_FLOWING)
