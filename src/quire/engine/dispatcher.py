@@ -99,7 +99,11 @@ class Dispatcher:
             await self._recover(member)
         reports = self._compute.take_reports()
         self._decide(reports)
-        settled_count = await self._settle(member if claiming else None)
+        try:
+            settled_count = await self._settle(member if claiming else None)
+        except Unavailable:
+            self._may_have_lost_claims = True  # of those that are claimed with a settlement
+            raise
         await self._check_batches(only)
         handed = await self._start_tasks(member, only) if claiming else 0
         return bool(reports or settled_count or handed)
@@ -183,13 +187,8 @@ class Dispatcher:
         now = self._clock.now()
         if not phase_of(decided[0][0].report.task_no):
             return await self._tasks.settle_reports(batch_no, [one for one, _ in decided], now=now)
-        if continued is None:
-            return await self._settler.settle(batch_no, decided, now=now)
-        try:
-            return await self._settler.settle(batch_no, decided, now=now, claim=continued.request)
-        except Unavailable:
-            self._may_have_lost_claims = True
-            raise
+        request = None if continued is None else continued.request
+        return await self._settler.settle(batch_no, decided, now=now, claim=request)
 
     async def _release(self, orders: list[Order]) -> None:
         """Give back claims that never started."""
