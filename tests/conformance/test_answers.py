@@ -95,7 +95,6 @@ class AnswerBench:
         self.deadlines = Deadlines(ledger, self.settler, self.clock, self.ids, RetryPolicy())
         self.context = RemoteContext(
             batches=ledger,
-            files=ledger,
             tasks=ledger,
             flow=ledger,
             records=ledger,

@@ -61,7 +61,6 @@ class CallbackBench:
         self.clock = FakeClock()
         self.context = RemoteContext(
             batches=ledger,
-            files=ledger,
             tasks=ledger,
             flow=ledger,
             records=ledger,

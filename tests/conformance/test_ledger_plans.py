@@ -34,10 +34,6 @@ WALKS = {
     "skip_untouched": "once in a batch's life: what no phase has touched",
     "chosen_failed": "a person asks what a retry would run: the failed tasks, along their own index",
     "again_select": "a person retries: the failed tasks, along their own index",
-    "regathered_units": "once in a phase of a later round: the phase's units, along their own index",
-    "reopen_failures": "a person reopens: the phase's failed tasks, along their own index",
-    "reopen_tasks": "a person reopens: whatever of the phase failed or was running",
-    "recount_ranks": "a person reopens: what of each rank of the phase is left",
     "flow_done_members": "once in a batch's life: units whose task is done, along their own index",
     "flow_failed_beside": "a success came late: whether there are units, along their own index",
     "flow_units_from": "a person retries: units from a phase on, along their own index",
@@ -74,10 +70,8 @@ class TestPlans:
     def test_no_query_walks_more_than_it_is_meant_to(self, ledgers):
         connection = ledgers[LARGE].connection
         connection.execute("CREATE TEMP TABLE chosen (task_no, file_no, phase, role, root_no)")
-        connection.execute("CREATE TEMP TABLE again (file_no, root_no, phase)")
         walks = {name: walked for name, query in SQL.items() if (walked := walks_of(connection, query))}
         connection.execute("DROP TABLE temp.chosen")
-        connection.execute("DROP TABLE temp.again")
         unexpected = {name: walked for name, walked in walks.items() if name not in WALKS}
         assert unexpected == {}
         assert sorted(walks) == sorted(WALKS)  # none is excused without need
@@ -252,9 +246,6 @@ class Calls:
         await ledger.admit_files(
             batch, admissions, cursor=size, admitted=100, admissible=size, complete=False, now=NOW
         )
-
-    async def admissible(self, ledger, size):
-        assert len(await ledger.list_admissible(FLOWING, after=size // 2, to=size, limit=100)) == 100
 
     async def seen(self, ledger, size):
         assert len(await ledger.list_seen(FLOWING, 4, after=size // 2, limit=100)) == 100

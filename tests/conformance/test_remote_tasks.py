@@ -17,11 +17,12 @@ from quire.compute.remote.environment import BucketAccess
 from quire.compute.remote.output_keys import is_temporary
 from quire.database.postgres import PostgresDatabase
 from quire.database.sqlite import SqliteDatabase
+from quire.ledger.flow_values import ListedInput
 from quire.ledger.postgres import PostgresLedger
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import TaskState
 from quire.model.errors import Missing, Reject
-from quire.model.files import File
+from quire.model.files import File, fold
 from quire.model.ids import task_id
 from quire.model.work import Order
 
@@ -205,10 +206,12 @@ class ErrandSuite:
         task = task_id("tiff", ID, order.file.key)
 
         async def taken(_, paths):
-            return dict.fromkeys(paths & {f"/_work/{task}-2.tif".casefold()}, 1)
+            return {
+                path: [ListedInput(9, path, order.file)] for path in paths & {fold(f"/_work/{task}-2.tif")}
+            }
 
         bench.tasks = self.keyed(bench)
-        bench.ledger.count_paths = taken
+        bench.ledger.find_listed = taken
         with pytest.raises(Reject, match="a file of the batch has the key"):
             await bench.tasks.build_environment(CALLS["tiff"], order)
         assert bench.blobs_below(f"{FOLDER}/_work") == []

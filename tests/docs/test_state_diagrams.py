@@ -7,7 +7,7 @@ from pathlib import Path
 
 from quire.ledger.port import StrayKind
 from quire.model.batch import FileOutcome, Hold, Stage, TaskState
-from quire.model.pipeline import Unit
+from quire.model.plan import PlanUnit
 from quire.model.work import Outcome
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -22,4 +22,4 @@ def test_the_diagrams_are_as_the_tables_say():
 def test_every_stage_state_and_outcome_is_explained():
     page = (DOCS / "concepts.md").read_text("utf-8")
     explained = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
-    assert explained == {*Stage, *TaskState, *Outcome, *FileOutcome, *Hold, *StrayKind, *Unit}
+    assert explained == {*Stage, *TaskState, *Outcome, *FileOutcome, *Hold, *StrayKind, *PlanUnit}

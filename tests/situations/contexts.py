@@ -8,7 +8,6 @@ from tests.suites.ledger_adapter import LedgerAdapter
 
 PORTS = (
     "batches",
-    "files",
     "uploads",
     "submissions",
     "intake",

@@ -5,7 +5,6 @@ from typing import Protocol
 from quire.ledger.port import (
     BatchStore,
     ControlStore,
-    FileStore,
     FlowStore,
     MemberStore,
     OutboxStore,
@@ -18,7 +17,6 @@ from quire.ledger.port import (
 
 class LedgerAdapter(
     BatchStore,
-    FileStore,
     UploadStore,
     SubmissionStore,
     TaskStore,

@@ -192,7 +192,7 @@ class AdoptionSuite:
     ) -> None:
         batch = await written(ledger, execute, Stage.WORKING)
         context = RemoteContext(
-            **dict.fromkeys(("batches", "files", "tasks", "flow", "records", "members"), ledger),
+            **dict.fromkeys(("batches", "tasks", "flow", "records", "members"), ledger),
             blobs=MemoryBlobs(),
             clock=FakeClock(),
             ids=CountingIds(),
@@ -204,6 +204,21 @@ class AdoptionSuite:
         batch = await adopted(ledger, batch)
         found = await find_task(context, batch, FILES + 5)
         assert found.claim.order.file.path == PATHS[5]
+
+    async def test_one_that_was_cancelled_goes_on_when_it_is_reopened(
+        self, ledger: LedgerAdapter, select: Select, execute: Execute
+    ) -> None:
+        batch = await written(ledger, execute, Stage.WORKING)
+        await ledger.cancel(batch.no, act())
+        preview = await ledger.preview_retry(batch.no, TaskSelection())
+        assert (preview.failed, preview.unsettled) == ([], 3)
+        batch = await ledger.reopen(batch.no, act(), status="TWO")
+        assert (batch.position.stage, batch.status) == (Stage.WORKING, "TWO")
+        batch = await walked_on(ledger, await adopted(ledger, batch))
+        assert batch.position.stage is Stage.ENDING
+        found = {path: outcome for path, (outcome, _) in (await outcomes(ledger, batch)).items()}
+        assert found == {path: "failed" if path == PATHS[1] else "done" for path in PATHS}
+        await check_counters(select, batch)
 
     async def test_one_that_has_ended_is_retried(
         self, ledger: LedgerAdapter, select: Select, execute: Execute

@@ -60,7 +60,7 @@ class FlowIntakeSuite:
         batch = await ledger.admit_files(
             batch, more, cursor=4, admitted=0, admissible=4, complete=False, now=5.0
         )
-        listed = await ledger.list_admissible(batch.no, after=1, to=3, limit=9)
+        listed = await ledger.list_seen(batch.no, 1, after=1, limit=2)
         assert [one.file.path for one in listed] == ["d/f2.tif", "d/f3.tif"]
         tasks = [Admission(no, None, first(no)) for no in (1, 2, 3)]
         batch = await ledger.admit_files(

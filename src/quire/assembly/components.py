@@ -16,11 +16,12 @@ from quire.batches.remote.context import RemoteContext
 from quire.blobs.port import Blobs
 from quire.events.port import WebhookStore
 from quire.ingest.context import UploadContext
-from quire.ledger.port import FlowStore, MemberStore, OutboxStore, TaskStore
+from quire.ledger.port import MemberStore, OutboxStore, TaskStore
 from quire.model.batch import Budget
 from quire.model.clock import Clock
 from quire.model.ids import Ids
-from quire.model.pipelines import AnyPipeline, to_pipelines
+from quire.model.pipelines import to_pipelines
+from quire.model.plan import Plan
 from quire.model.tiers import tier_number
 from quire.settings import Settings
 from quire.system import SystemClock, SystemIds
@@ -32,7 +33,6 @@ class Components(UploadContext, frozen=True, kw_only=True):
     """The contexts of the product rooms are views of it."""
 
     tasks: TaskStore
-    flow: FlowStore
     members: MemberStore
     outbox: OutboxStore
     api_keys: ApiKeyStore
@@ -55,7 +55,7 @@ class EngineComponents(Components, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def open_components(
-    settings: Settings, *, pipelines: Mapping[str, AnyPipeline] | None = None
+    settings: Settings, *, pipelines: Mapping[str, Plan] | None = None
 ) -> AsyncIterator[Components]:
     """To inspect and control batches, also while other processes work on them: nothing runs here."""
     make_home(settings.home)
@@ -74,7 +74,7 @@ def build_components(
     blobs: Blobs,
     clock: Clock,
     ids: Ids,
-    pipelines: Mapping[str, AnyPipeline] | None,
+    pipelines: Mapping[str, Plan] | None,
 ) -> Components:
     """`pipelines` None: those of the settings, which are loaded when one is asked for."""
     ports = field_values(stores)

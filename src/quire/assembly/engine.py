@@ -30,7 +30,8 @@ from quire.engine.scheduler import Scheduler
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured
 from quire.model.ids import Ids
-from quire.model.pipelines import AnyPipeline, Pipelines, list_computes, may_wait_for_answers, to_pipelines
+from quire.model.pipelines import Pipelines, list_computes, may_wait_for_answers, to_pipelines
+from quire.model.plan import Plan
 from quire.model.signal import Signal
 from quire.model.work import Compute
 from quire.settings import Settings
@@ -48,7 +49,7 @@ StartRemote = Callable[[Components, Signal, Path], Mapping[str, Compute]]
 async def open_engine(
     settings: Settings,
     *,
-    pipelines: Mapping[str, AnyPipeline] | None = None,
+    pipelines: Mapping[str, Plan] | None = None,
     step_modules: tuple[str, ...] = STEP_MODULES,
     kind: str = "run",
     trouble: Trouble = lambda _: None,
@@ -235,7 +236,6 @@ class EngineStarter:
         components = self._components
         return Scheduler(
             batches=components.batches,
-            files=components.files,
             flow=components.flow,
             blobs=components.blobs,
             outbox=Outbox(

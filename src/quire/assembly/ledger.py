@@ -18,7 +18,6 @@ from quire.ledger.intake import IntakeStore
 from quire.ledger.port import (
     BatchStore,
     ControlStore,
-    FileStore,
     FlowStore,
     MemberStore,
     OutboxStore,
@@ -45,7 +44,6 @@ class Stores(Struct, frozen=True, kw_only=True):
     """
 
     batches: BatchStore
-    files: FileStore
     uploads: UploadStore
     submissions: SubmissionStore
     intake: IntakeStore
@@ -71,7 +69,6 @@ async def open_stores(settings: Settings, ids: Ids) -> AsyncIterator[Stores]:
         async with open_queues(settings, ids, database) as opened:
             yield Stores(
                 batches=ledger,
-                files=ledger,
                 uploads=ledger,
                 submissions=ledger,
                 intake=ledger,

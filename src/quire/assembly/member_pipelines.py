@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from quire.assembly.worker_steps import WorkerPipeline
 from quire.model.errors import Misconfigured, Reject
-from quire.model.pipelines import AnyPipeline, Pipelines
-from quire.model.plan import digest_of
+from quire.model.pipelines import Pipelines
+from quire.model.plan import Plan, digest_of
 from quire.settings import Settings
 from quire.settings.references import parse_choice
 
@@ -64,7 +64,7 @@ class MemberPipelines(Pipelines):
             for one in self.loaded
         )
 
-    def _list_plans(self) -> Iterable[AnyPipeline]:
+    def _list_plans(self) -> Iterable[Plan]:
         return [one.plan for one in self.loaded]
 
 
@@ -136,7 +136,7 @@ def _choose_by_name(
     )
 
 
-def _build_built_in(settings: Settings) -> Iterable[AnyPipeline]:
+def _build_built_in(settings: Settings) -> Iterable[Plan]:
     from quire.assembly.pipelines import build_built_in
 
     return build_built_in(settings)

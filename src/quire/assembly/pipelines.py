@@ -7,8 +7,7 @@ from msgspec import structs
 from quire.assembly.member_pipelines import MemberPipelines, find_own_pipelines
 from quire.engine.retry import PhasePolicy, RetryPolicy
 from quire.engine.sharing import Shares
-from quire.model.pipeline import Pace
-from quire.model.plan import Plan
+from quire.model.plan import Pace, Plan
 from quire.pipelines.markdown import build_markdown
 from quire.pipelines.preprocess import build_preprocess
 from quire.settings import Settings

@@ -27,7 +27,7 @@ from quire.compute.remote.environment import BucketAccess
 from quire.compute.remote.process import ProcessLauncher, Program
 from quire.model.errors import Misconfigured
 from quire.model.pipelines import to_pipelines
-from quire.model.plan import MACHINES, Plan
+from quire.model.plan import MACHINES
 from quire.model.signal import Signal
 from quire.settings import Settings, task_environment, worker_environment
 from quire.tools.vips import WORKER_ENVIRONMENT
@@ -51,7 +51,7 @@ def _list_used(settings: Settings, components: Components) -> tuple[set[str], se
     own = {
         step.compute
         for one in to_pipelines(components.pipelines).every()
-        if isinstance(one, Plan) and one.name not in BUILT_IN
+        if one.name not in BUILT_IN
         for phase in one.phases
         for step in phase.steps
     } & set(MACHINES)

@@ -9,8 +9,7 @@ import msgspec
 from msgspec import Meta, Struct, field, structs
 
 from quire.model.output_rules import OutputRule
-from quire.model.pipeline import Pace
-from quire.model.plan import Accepts
+from quire.model.plan import Accepts, Pace
 
 WEEK_SECONDS = 7 * 86_400.0
 

@@ -18,8 +18,7 @@ from quire.authoring.places import find_caller, place_of, shorten
 from quire.authoring.plans import build_plan
 from quire.model.errors import Misconfigured
 from quire.model.output_rules import OutputRule
-from quire.model.pipeline import Pace
-from quire.model.plan import Accepts, Plan
+from quire.model.plan import Accepts, Pace, Plan
 from quire.model.step import Step
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -12,7 +12,7 @@ from quire.ledger.port import BatchStore, ControlStore, OutboxStore, RecordStore
 from quire.model.batch import Budget
 from quire.model.clock import Clock
 from quire.model.ids import Ids
-from quire.model.pipeline import Pipeline
+from quire.model.plan import Plan
 
 if TYPE_CHECKING:  # commands that only inspect batches do not load the engine
     from quire.engine.loop import EngineLoop
@@ -47,7 +47,7 @@ class BatchContext(Struct, frozen=True, kw_only=True):
     blobs: Blobs
     clock: Clock
     ids: Ids
-    pipelines: Mapping[str, Pipeline]
+    pipelines: Mapping[str, Plan]
     defaults: Defaults = Defaults()
 
 

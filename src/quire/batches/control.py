@@ -11,7 +11,6 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from quire.batches.context import BatchContext
 from quire.batches.lines import describe_state
-from quire.engine import moves
 from quire.engine.adoption import check_phases
 from quire.ledger.port import OperatorAction, RetrySelection, TaskSelection
 from quire.model.batch import Batch, Budget, PhaseCounts, Stage
@@ -73,23 +72,13 @@ async def retry(
     context: BatchContext, batch_id: str, act: OperatorAction, selection: TaskSelection = EVERYTHING
 ) -> RetryPreview:
     """Run what the preview lists; returns the preview of the moment at which the retry started."""
-    batch, preview, phase = await _plan_retry(context, batch_id, selection)
+    batch, preview = await _plan_retry(context, batch_id, selection)
     plan = stored_plan(batch)
-    if plan is not None:
-        await _retry_flow(context, batch, plan, preview, selection, act)
-        return preview
-    here = to_pipelines(context.pipelines).of(batch)
-    if isinstance(here, Plan):
+    if plan is None:
+        plan = to_pipelines(context.pipelines).of(batch)
         if batch.position.stage is Stage.DONE:  # otherwise the scheduler adopts it where it stood
-            batch = await _adopt_ended(context, batch, here)
-        await _retry_flow(context, batch, here, preview, selection, act)
-        return preview
-    if preview.kind == "new_round":
-        move = moves.retry_round(batch, here, phase, now=act.now)
-        await _act(context, batch, "retried", lambda: context.control.retry_tasks(move, selection, act))
-    else:
-        status = moves.status_of(batch, here)
-        await _act(context, batch, "continued", lambda: context.control.reopen(batch.no, act, status=status))
+            batch = await _adopt_ended(context, batch, plan)
+    await _retry_flow(context, batch, plan, preview, selection, act)
     return preview
 
 
@@ -173,8 +162,7 @@ async def prioritise(context: BatchContext, batch_id: str, tier: str, act: Opera
 
 async def _plan_retry(
     context: BatchContext, batch_id: str, selection: TaskSelection
-) -> tuple[Batch, RetryPreview, int]:
-    """The batch, the preview, and the number of the phase that the retry begins with."""
+) -> tuple[Batch, RetryPreview]:
     batch = await context.batches.get_batch(batch_id)
     if not batch.ended:
         raise Reject(
@@ -192,7 +180,8 @@ async def _plan_retry(
     chosen = await context.control.preview_retry(batch.no, selection)
     names = {one.phase: one.name for one in await context.records.count_tasks(batch.no)}
     if finished:
-        return _plan_new_round(batch, chosen, names, selection, await _count_files(context, batch, selection))
+        files = await _count_files(context, batch, selection)
+        return batch, _plan_new_round(batch, chosen, names, selection, files)
     # Failed tasks run again only where the batch stood among its tasks; those of earlier phases stay failed.
     mine = chosen.failed
     preview = RetryPreview(
@@ -204,12 +193,12 @@ async def _plan_retry(
         unsettled=chosen.unsettled,
         files=sum(count for _, _, count in mine) + chosen.unsettled,
     )
-    return batch, preview, batch.position.phase
+    return batch, preview
 
 
 def _plan_new_round(
     batch: Batch, chosen: RetrySelection, names: dict[int, str], selection: TaskSelection, files: int
-) -> tuple[Batch, RetryPreview, int]:
+) -> RetryPreview:
     if not chosen.failed:
         which = "" if selection == EVERYTHING else " that matches"
         raise Reject(
@@ -218,7 +207,7 @@ def _plan_new_round(
             code="nothing_to_retry",
         )
     first = min(phase for phase, _, _ in chosen.failed)
-    preview = RetryPreview(
+    return RetryPreview(
         batch_id=batch.id,
         kind="new_round",
         round=batch.position.round + 1,
@@ -227,7 +216,6 @@ def _plan_new_round(
         unsettled=0,
         files=files,
     )
-    return batch, preview, first
 
 
 def _group_failures(failed: Sequence[tuple[int, str, int]], names: dict[int, str]) -> tuple[FailedGroup, ...]:

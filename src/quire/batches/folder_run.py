@@ -21,7 +21,6 @@ from quire.batches.uploads import is_unchanged
 from quire.engine.flow import next_waiting_phase
 from quire.model.batch import Batch, Stage
 from quire.model.errors import Reject
-from quire.model.pipelines import as_plan
 from quire.model.plan import Plan
 from quire.tools.folder_scan import FolderListing, check_roots, scan_folders
 
@@ -50,7 +49,7 @@ def find_pipeline(name: str, context: RunContext) -> Plan:
     if pipeline is None:
         known = ", ".join(sorted(context.pipelines))
         raise Reject(f"there is no pipeline {name!r}; known: {known}", code="unknown_pipeline")
-    return as_plan(pipeline)
+    return pipeline
 
 
 def prepare(request: RunRequest) -> None:

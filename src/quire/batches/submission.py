@@ -27,7 +27,7 @@ from quire.model.files import File
 from quire.model.former import is_former_of
 from quire.model.ids import BatchId
 from quire.model.manifest import ManifestWriter
-from quire.model.pipelines import AnyPipeline, stored_plan
+from quire.model.pipelines import stored_plan
 from quire.model.plan import Plan, digest_of, digest_with_options, encode_plan
 
 PAGE = 2000
@@ -52,7 +52,7 @@ class SenderDetails(Struct, frozen=True, kw_only=True):
 
 def draft_batch(
     context: BatchContext,
-    pipeline: AnyPipeline,
+    pipeline: Plan,
     *,
     run_key: str | None = None,
     tenant: str = "",
@@ -64,51 +64,29 @@ def draft_batch(
         run_key=run_key,
         pipeline=pipeline.name,
         pipeline_version=pipeline.version,
-        plan=freeze_pipeline(pipeline),
+        plan=encode_plan(pipeline),
         now=context.clock.now(),
         tier=context.defaults.tier,
         tenant=tenant or context.defaults.tenant,
         budget=context.defaults.budget,
         hands_over_to=hands_over_to,
-        plan_digest=digest_of(pipeline) if isinstance(pipeline, Plan) else "",
+        plan_digest=digest_of(pipeline),
     )
 
 
-def is_same_pipeline(batch: Batch, pipeline: AnyPipeline) -> bool:
+def is_same_pipeline(batch: Batch, pipeline: Plan) -> bool:
     """Whether a run with this pipeline may continue the batch. The limits and the code of a plan's steps
     may have changed since; with other options it is another run.
     """
-    if isinstance(pipeline, Plan):
-        stored = stored_plan(batch)
-        if stored is None:
-            return batch.position.stage is not Stage.OPEN and is_former_of(batch, pipeline)
-        return digest_with_options(stored) == digest_with_options(pipeline)
-    return batch.plan == freeze_pipeline(pipeline)
-
-
-def freeze_pipeline(pipeline: AnyPipeline) -> str:
-    """The pipeline as JSON: what was asked for, stored with the batch."""
-    if isinstance(pipeline, Plan):
-        return encode_plan(pipeline)
-    phases = [
-        {
-            "name": phase.name,
-            "step": phase.step,
-            "version": phase.step_version,
-            "options": phase.options,
-            "timeout_seconds": phase.timeout_seconds,
-            "memory_mb": phase.memory_mb,
-            "max_attempts": phase.max_attempts,
-        }
-        for phase in pipeline.phases
-    ]
-    value = {"name": pipeline.name, "version": pipeline.version, "phases": phases}
-    return msgspec.json.Encoder(order="deterministic").encode(value).decode()
+    stored = stored_plan(batch)
+    if stored is None:  # an earlier version has begun it
+        return batch.position.stage is not Stage.OPEN and is_former_of(batch, pipeline)
+    return digest_with_options(stored) == digest_with_options(pipeline)
 
 
 async def close_batch(
     batch: Batch,
-    pipeline: AnyPipeline,
+    pipeline: Plan,
     *,
     uploads: UploadStore,
     blobs: Blobs,

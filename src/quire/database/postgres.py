@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from quire.database.postgres_arrays import build_list_dumper
 from quire.model.backoff import backoff_seconds
 from quire.model.errors import Misconfigured, QuireError, Unavailable
 
@@ -180,6 +181,7 @@ class PostgresDatabase:
         with self._translate_errors():
             connection = await AsyncConnection.connect(**self._known)
             try:
+                connection.adapters.register_dumper(list, build_list_dumper())
                 # Accepted means durable, whatever the server's default; a stronger default stays.
                 row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
                 if row == ("off",):

@@ -1,6 +1,6 @@
 """The step cache's keys: same step, version, options and bytes, same result.
 
-Only what a phase declares (`cache_by`) of a file's record beyond its bytes is part of the key; a step that
+Only what a step declares (`cache_by`) of a file's record beyond its bytes is part of the key; a step that
 looks at anything else of the record would be wrong, not merely uncached.
 """
 
@@ -10,26 +10,24 @@ from typing import Any
 import msgspec
 
 from quire.model.files import File
-from quire.model.pipeline import Phase
 from quire.model.plan import PlanStep
 from quire.model.work import Order
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-def cache_key_prefix(phase: Phase | PlanStep) -> "hashlib._Hash":
+def cache_key_prefix(step: PlanStep) -> "hashlib._Hash":
     """What all tasks of a step share; copied for each file."""
-    version = phase.step_version if isinstance(phase, Phase) else phase.version
-    return hashlib.sha256(_encoder.encode([phase.step, version, phase.options]) + b"\0")
+    return hashlib.sha256(_encoder.encode([step.step, step.version, step.options]) + b"\0")
 
 
-def cache_key_of(prefix: "hashlib._Hash", phase: Phase | PlanStep, order: Order) -> str | None:
+def cache_key_of(prefix: "hashlib._Hash", step: PlanStep, order: Order) -> str | None:
     """None when the file's bytes are not known by digest."""
     file = order.file
-    if not phase.cached or not file.digest:
+    if not step.cached or not file.digest:
         return None
     digest = prefix.copy()
-    digest.update(_encoder.encode([file.digest, *(_said(file, name) for name in phase.cache_by)]))
+    digest.update(_encoder.encode([file.digest, *(_said(file, name) for name in step.cache_by)]))
     if order.earlier:
         digest.update(_encoder.encode(order.earlier))
     if order.values:

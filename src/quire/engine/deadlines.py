@@ -6,7 +6,7 @@ whether there is room for other work does not matter.
 
 from quire.engine.flow_settler import FlowSettler
 from quire.engine.retry import RetryPolicy
-from quire.engine.settlement import decide_settlement, phase_retry_policy
+from quire.engine.settlement import decide_settlement, step_retry_policy
 from quire.ledger.port import Claim, FlowStore, Only, Settlement
 from quire.model.clock import Clock
 from quire.model.ids import Ids
@@ -53,5 +53,5 @@ class Deadlines:
                 "and whether answers come back, or give them longer: External(within=…)"
             ),
         )
-        policy = phase_retry_policy(step, self._policy)
+        policy = step_retry_policy(step, self._policy)
         return decide_settlement(report, claim, policy, now=now, fraction=self._ids.fraction())

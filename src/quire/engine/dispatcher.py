@@ -7,7 +7,6 @@ cannot reach the ledger keeps its reports and settles them later: settling a rep
 from collections.abc import Mapping
 
 from quire.blobs.port import Blobs
-from quire.engine import cache, moves
 from quire.engine.claims import RunningClaim, RunningClaims, Work, cache_key
 from quire.engine.continuation import Continuation
 from quire.engine.deadlines import Deadlines
@@ -16,20 +15,17 @@ from quire.engine.flow_settler import FlowSettler
 from quire.engine.retry import RetryPolicy
 from quire.engine.rooms import PhaseRooms, list_coroutine_calls
 from quire.engine.scheduler import known_pipelines
-from quire.engine.settlement import decide_settlement, phase_retry_policy
-from quire.engine.sharing import ShareCandidate, Shares
-from quire.ledger.flow_values import phase_of
+from quire.engine.settlement import decide_settlement
+from quire.engine.sharing import Shares
 from quire.ledger.port import BatchStore, Claim, FlowStore, Only, Settlement, SettleResult, TaskStore
-from quire.model.batch import AT_WORK, Batch, TaskState
+from quire.model.batch import Stage, TaskState
 from quire.model.clock import Clock
 from quire.model.errors import Reject, Retry, Unavailable
 from quire.model.ids import Ids
-from quire.model.pipeline import Phase, Unit
-from quire.model.pipelines import AnyPipeline, list_computes, to_pipelines
+from quire.model.pipelines import list_computes, to_pipelines
 from quire.model.plan import Plan
 from quire.model.work import Compute, Order, Outcome, Report, StepCall, StepResult
 
-CANDIDATES_AT_ONCE = 200
 FREE_AT_ONCE = 2000
 LOOK_SECONDS = 0.5
 _DEFAULT_POLICY = RetryPolicy()
@@ -44,7 +40,7 @@ class Dispatcher:
         flow: FlowStore,
         blobs: Blobs,
         compute: Compute,
-        pipelines: Mapping[str, AnyPipeline],
+        pipelines: Mapping[str, Plan],
         clock: Clock,
         ids: Ids,
         policy: RetryPolicy,
@@ -59,15 +55,11 @@ class Dispatcher:
         self._pipelines = to_pipelines(pipelines)
         self._computes = sorted(list_computes(self._pipelines)) or [""]
         self._coroutine_calls = list(list_coroutine_calls(self._pipelines))
-        # Asking for their batches costs, and there are none of a pipeline that flows.
-        self._has_phased = any(not isinstance(one, Plan) for one in self._pipelines.every())
         self._settler = FlowSettler(flow)
         self._flow_claims = FlowClaims(flow, tasks, self._pipelines, clock, policy, shares, issue_token)
         self._deadlines = Deadlines(flow, self._settler, clock, ids, policy)
         self._clock = clock
         self._ids = ids
-        self._policy = policy
-        self._shares = shares
         self._out = RunningClaims()
         # Settlements that the ledger has not confirmed, with the claims they belong to.
         self._unsettled: dict[int, list[tuple[Settlement, Claim | None]]] = {}
@@ -185,23 +177,15 @@ class Dispatcher:
         self, batch_no: int, decided: list[tuple[Settlement, Claim | None]], continued: Continuation | None
     ) -> SettleResult:
         now = self._clock.now()
-        if not phase_of(decided[0][0].report.task_no):
-            return await self._tasks.settle_reports(batch_no, [one for one, _ in decided], now=now)
         request = None if continued is None else continued.request
         return await self._settler.settle(batch_no, decided, now=now, claim=request)
 
     async def _release(self, orders: list[Order]) -> None:
         """Give back claims that never started."""
-        flowing: dict[int, list[tuple[int, int]]] = {}
-        others: list[Order] = []
+        by_batch: dict[int, list[tuple[int, int]]] = {}
         for order in orders:
-            if phase_of(order.task_no):
-                flowing.setdefault(order.batch_no, []).append((order.task_no, order.attempt))
-            else:
-                others.append(order)
-        if others:
-            await self._tasks.release_claims(others)
-        for batch_no, attempts in flowing.items():
+            by_batch.setdefault(order.batch_no, []).append((order.task_no, order.attempt))
+        for batch_no, attempts in by_batch.items():
             await self._flow.release_flow_claims(batch_no, attempts)
 
     async def _check_batches(self, only: Only) -> None:
@@ -218,7 +202,7 @@ class Dispatcher:
         if not batches:
             return
         positions = await self._batches.get_positions(batches)
-        ended = [no for no in batches if no not in positions or positions[no].stage not in AT_WORK]
+        ended = [no for no in batches if no not in positions or positions[no].stage is not Stage.FLOWING]
         for batch_no in ended:
             self._compute.revoke(batch_no)
         self._restart += self._out.drop(ended)
@@ -244,24 +228,14 @@ class Dispatcher:
             self._room(call.compute, call) for call in self._coroutine_calls
         ):
             return 0
-        claimed, is_limited = await self._claim_flowing(member, rooms, only)
-        if self._has_phased and any(rooms.values()):
-            for batch, phase, wanted in await self._offers(rooms, only):
-                claimed += await self._claim(batch, phase, member, wanted)
-        self._may_have_tasks = is_limited or claimed >= max(rooms.values())
-        return claimed
-
-    async def _claim_flowing(self, member: int, rooms: dict[str, int], only: Only) -> tuple[int, bool]:
-        """Start tasks of batches that flow; what they take leaves less room for the others. How many, and
-        whether there may be more than there was room for.
-        """
         known = known_pipelines(self._pipelines, only)
         claimed = await self._flow_claims.claim(member, PhaseRooms(dict(rooms), self._room), only, known)
         for work, keyed in claimed.work:
             if not work.call.asynchronous:
                 rooms[work.call.compute] = max(0, rooms.get(work.call.compute, 0) - len(keyed))
         await self._hand_out(claimed)
-        return claimed.count, bool(claimed.limited)
+        self._may_have_tasks = bool(claimed.limited) or claimed.count >= max(rooms.values())
+        return claimed.count
 
     async def _hand_out(self, claimed: Claimed) -> None:
         """Start what was claimed; settle what is settled without running."""
@@ -274,68 +248,6 @@ class Dispatcher:
 
     def _room(self, compute: str, call: StepCall | None = None) -> int:
         return max(0, self._compute.capacity(compute, call) - self._out.waiting_count, self._extra_claims)
-
-    async def _offers(self, rooms: Mapping[str, int], only: Only) -> list[tuple[Batch, Phase, int]]:
-        """How much of the room of each compute goes to which batch."""
-        now = self._clock.now()
-        known: dict[int, tuple[Batch, Phase]] = {}
-        candidates: dict[str, list[ShareCandidate]] = {name: [] for name in rooms}
-        for one in await self._tasks.list_workable(
-            limit=CANDIDATES_AT_ONCE,
-            now=now,
-            only=only,
-            known=known_pipelines(self._pipelines, only),
-            ageing_seconds=self._shares.ageing_seconds,
-        ):
-            batch = one.batch
-            pipeline = self._pipelines.of(batch)
-            if isinstance(pipeline, Plan):
-                continue  # begun by an earlier version: the scheduler adopts it
-            phase = moves.current_phase(batch, pipeline)
-            known[batch.no] = (batch, phase)
-            room = rooms.get(phase.compute, 0)
-            most = phase.pace.at_once or room
-            if room:
-                candidate = ShareCandidate(batch.no, batch.tier, batch.tenant, one.served_at, most)
-                candidates[phase.compute].append(candidate)
-        return [
-            (*known[no], wanted)
-            for name, some in candidates.items()
-            if some
-            for no, wanted in self._shares.split(some, rooms[name], now)
-        ]
-
-    async def _claim(self, batch: Batch, phase: Phase, member: int, wanted: int) -> int:
-        now = self._clock.now()
-        claims = await self._tasks.claim_tasks(
-            batch.no,
-            member=member,
-            limit=wanted,
-            now=now,
-            pace_seconds=phase.pace.between_seconds,
-            # Another process may have moved the batch to its next phase since, with another step.
-            phase=batch.position.phase,
-            round_no=batch.position.round,
-        )
-        self._shares.record_use(batch.tenant, len(claims), now)
-        if phase.rank is not None and phase.unit is not Unit.FILE:
-            claims = await self._add_child_results(batch.no, claims)
-        prefix = cache.cache_key_prefix(phase)
-        work = Work(phase.call(), phase_retry_policy(phase, self._policy))
-        await self._dispatch(
-            work, [(claim, cache.cache_key_of(prefix, phase, claim.order)) for claim in claims]
-        )
-        return len(claims)
-
-    async def _add_child_results(self, batch_no: int, claims: list[Claim]) -> list[Claim]:
-        """Add to each order the results of the directories below."""
-        earlier = await self._tasks.load_child_results(batch_no, [claim.order.task_no for claim in claims])
-        completed = []
-        for claim in claims:
-            order = claim.order
-            order = Order(order.batch_no, order.task_no, order.attempt, order.file, earlier[order.task_no])
-            completed.append(Claim(order, claim.failures, claim.interruptions, claim.started_at))
-        return completed
 
     async def _dispatch(self, work: Work, keyed: list[tuple[Claim, str | None]]) -> int:
         """Settle cached results at once; give the rest to compute."""

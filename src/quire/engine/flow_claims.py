@@ -16,13 +16,13 @@ from quire.engine.continuation import Continuation, Continuations
 from quire.engine.flow import select_values
 from quire.engine.retry import RetryPolicy
 from quire.engine.rooms import PhaseRooms, RoomGroup, find_group
-from quire.engine.settlement import decide_settlement, phase_retry_policy
+from quire.engine.settlement import decide_settlement, step_retry_policy
 from quire.engine.sharing import ShareCandidate, Shares
 from quire.ledger.flow_values import FlowOffer, phase_of
 from quire.ledger.port import Claim, FlowStore, Known, Only, Settlement, TaskStore, WorkableBatch
 from quire.model.batch import Batch
 from quire.model.clock import Clock
-from quire.model.pipelines import Pipelines, as_plan
+from quire.model.pipelines import Pipelines
 from quire.model.plan import Plan, PlanPhase, PlanStep
 from quire.model.task_tokens import TokenAddress
 from quire.model.work import Outcome, Report
@@ -99,7 +99,7 @@ class FlowClaims:
             ageing_seconds=self._shares.ageing_seconds,
         ):
             batch = one.batch
-            plan = as_plan(self._pipelines.of(batch))
+            plan = self._pipelines.of(batch)
             batches[batch.no] = (one, plan)
             most: Counter[RoomGroup] = Counter()
             for offer in one.offers:
@@ -187,7 +187,7 @@ class FlowClaims:
                 else:
                     claimed.settled.append((self._refuse(claim, step, missing), claim))
             if keyed:
-                work = Work(phase.call(step), phase_retry_policy(step, self._policy))
+                work = Work(phase.call(step), step_retry_policy(step, self._policy))
                 claimed.work.append((work, keyed))
 
     def _refuse(self, claim: Claim, step: PlanStep, missing: str) -> Settlement:

@@ -14,8 +14,8 @@ from msgspec import Raw
 
 from quire.blobs.port import Blobs, Condition, IfAbsent, IfVersion
 from quire.engine.sorted_files import sort_files
-from quire.ledger.port import BatchStore, FileStore, ListedFile, OutboxMessage
-from quire.model.batch import Batch, Position
+from quire.ledger.port import BatchStore, FlowStore, ListedFile, OutboxMessage
+from quire.model.batch import Batch
 from quire.model.errors import Missing, Reject, Stale
 from quire.model.files import File, sibling
 from quire.model.manifest import ManifestWriter
@@ -38,7 +38,7 @@ def original_key(manifest_key: str) -> str:
 
 
 async def hand_over(
-    batches: BatchStore, files: FileStore, blobs: Blobs, batch: Batch, phases: int, alive: Alive
+    batches: BatchStore, flow: FlowStore, blobs: Blobs, batch: Batch, phases: int, alive: Alive
 ) -> OutboxMessage | None:
     """Write the manifest anew and give back the letter that goes out with the last move: only in the first
     round, later ones bring the manifest up to date. To be called when the list is final; `alive` is called
@@ -51,7 +51,7 @@ async def hand_over(
     writer = ManifestWriter(batch.id)
     stored = await _version(blobs, batch.manifest_key)
     condition = IfAbsent() if stored is None else IfVersion(stored)
-    listing = _Listing(files, batch, phases, alive)
+    listing = _Listing(flow, batch, phases, alive)
     pieces = _write_manifest(batches, batch, listing, writer)
     await _put(blobs, batch.manifest_key, pieces, condition)
     if batch.position.round > 1:
@@ -132,15 +132,15 @@ async def _version(blobs: Blobs, key: str) -> str | None:
 class _Listing:
     """The final list of a batch by number: as a phase behind the last one would see it."""
 
-    def __init__(self, files: FileStore, batch: Batch, phases: int, alive: Alive) -> None:
-        at = batch.position
-        self._batch = msgspec.structs.replace(batch, position=Position(at.stage, phases + 1, 0, at.round))
-        self._files = files
+    def __init__(self, flow: FlowStore, batch: Batch, phases: int, alive: Alive) -> None:
+        self._flow = flow
+        self._batch_no = batch.no
+        self._phases = phases
         self._alive = alive
 
     async def page(self, after: int, limit: int) -> list[ListedFile]:
         await self._alive()
-        return await self._files.list_unit_candidates(self._batch, whole=True, after=after, limit=limit)
+        return await self._flow.list_seen(self._batch_no, self._phases + 1, after=after, limit=limit)
 
     async def pages(self) -> AsyncIterator[list[File]]:
         after = 0

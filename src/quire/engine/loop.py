@@ -14,7 +14,6 @@ from quire.engine.flow_settler import FlowSettler
 from quire.engine.membership import Membership
 from quire.engine.retry import RetryPolicy
 from quire.engine.scheduler import Scheduler
-from quire.ledger.flow_values import phase_of
 from quire.ledger.port import BatchStore, FlowStore, Only, TaskStore
 from quire.model.backoff import backoff_seconds
 from quire.model.batch import Batch, Hold, Stage
@@ -143,7 +142,7 @@ class EngineLoop:
         await self._remove_dead_members()
 
     def _is_over(self, batch: Batch) -> bool:
-        held = batch.hold is Hold.BUDGET and batch.position.stage in {Stage.WORKING, Stage.FLOWING}
+        held = batch.hold is Hold.BUDGET and batch.position.stage is Stage.FLOWING
         spent = held and (self._dispatcher is None or self._dispatcher.idle)
         return batch.ended or spent
 
@@ -232,11 +231,8 @@ class EngineLoop:
         claims = await self._tasks.list_running(member)
         known = {claim.order.attempt_key: claim for claim in claims}
         for batch_no, ended in interruptions.interrupt_claims(claims, self._policy, now=now).items():
-            if phase_of(ended[0].report.task_no):
-                decided = [(one, known[one.report.attempt_key]) for one in ended]
-                await self._settler.settle(batch_no, decided, now=now)
-            else:
-                await self._tasks.settle_reports(batch_no, ended, now=now)
+            decided = [(one, known[one.report.attempt_key]) for one in ended]
+            await self._settler.settle(batch_no, decided, now=now)
 
     async def _until_answered(self, work: Callable[[], Awaitable[T]]) -> T:
         """Repeat while the ledger is away, with growing pauses."""

@@ -9,7 +9,7 @@ of the phase. Compute itself starts no more than allowed: what is here decides o
 from collections.abc import Callable, Iterator, Mapping
 
 from quire.model.pipelines import Pipelines
-from quire.model.plan import Plan, PlanPhase
+from quire.model.plan import PlanPhase
 from quire.model.work import StepCall
 
 # A compute, and the coroutines that share room there; worker processes have room for every step.
@@ -58,6 +58,6 @@ def list_calls(phase: PlanPhase) -> list[StepCall]:
 def list_coroutine_calls(pipelines: Pipelines) -> Iterator[StepCall]:
     """The calls of all phases that find room among coroutines."""
     for one in pipelines.every():
-        for phase in one.phases if isinstance(one, Plan) else ():
+        for phase in one.phases:
             if find_group(phase)[1]:
                 yield from list_calls(phase)

@@ -1,40 +1,33 @@
-"""The scheduler moves batches from phase to phase: it starts them, reads their manifests, creates each
-phase's tasks, and folds results into the file list.
+"""The scheduler moves batches: it starts them, has their files listed and given their first tasks, applies
+joins and makes units (`flow_moves`), adopts batches that an earlier version began, and ends batches.
 
-It brings rows to the pure rules in `moves` and has the ledger apply their decision. It holds no state that
-matters: killed at any moment, the next scheduler reads the ledger and continues. Several may run at once:
-each takes batches for itself, and if two meet on one, the compare-and-swap lets one of them through.
+It holds no state that matters: killed at any moment, the next scheduler reads the ledger and continues.
+Several may run at once: each takes batches for itself, and if two meet on one, the compare-and-swap lets one
+of them through.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from itertools import islice
+from collections.abc import Mapping
+from contextlib import suppress
 
 from quire.blobs.port import Blobs
-from quire.engine import handover, manifest, moves, units
+from quire.engine import handover, moves
 from quire.engine.adoption import Adoption
 from quire.engine.flow_moves import FlowMoves
 from quire.engine.outbox import Outbox
 from quire.engine.retry import PhasePolicy, phase_delay_seconds
-from quire.ledger.port import BatchStore, FileStore, FlowStore, Known, Move, Only, OutboxMessage
+from quire.engine.states import FORMER_STAGES
+from quire.ledger.port import BatchStore, FlowStore, Known, Only, OutboxMessage
 from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Reject, Retry, Stale, Unavailable
-from quire.model.files import File
-from quire.model.manifest import files
-from quire.model.pipeline import Phase, Pipeline, Unit
-from quire.model.pipelines import AnyPipeline, Pipelines, stored_plan, to_pipelines
+from quire.model.pipelines import Pipelines, stored_plan, to_pipelines
 from quire.model.plan import Plan, digest_of
 
-ROWS_AT_ONCE = 2000
-PRODUCTS_AT_ONCE = 4000
 BATCHES_AT_ONCE = 16
 TAKE_SECONDS = 1.0
 SWEEP_SECONDS = 600.0
-FORMER = frozenset({Stage.FILLING, Stage.GATHERING, Stage.DISCOVERING, Stage.WORKING, Stage.TRANSFORMING})
-MOVABLE = frozenset(
-    {Stage.FILLING, Stage.GATHERING, Stage.DISCOVERING, Stage.TRANSFORMING, Stage.FLOWING, Stage.ENDING}
-)
+FORMER_BEGUN = frozenset({Stage.FILLING, *FORMER_STAGES})
+MOVABLE = frozenset({Stage.FILLING, Stage.FLOWING, Stage.ENDING})
 
 
 class Scheduler:
@@ -42,16 +35,14 @@ class Scheduler:
         self,
         *,
         batches: BatchStore,
-        files: FileStore,
         flow: FlowStore,
         blobs: Blobs,
         outbox: Outbox,
-        pipelines: Mapping[str, AnyPipeline],
+        pipelines: Mapping[str, Plan],
         clock: Clock,
         policy: PhasePolicy,
     ) -> None:
         self._batches = batches
-        self._files = files
         self._blobs = blobs
         self._outbox = outbox
         self._pipelines = to_pipelines(pipelines)
@@ -64,9 +55,6 @@ class Scheduler:
         self._take_again_at = 0.0
         self._sweep_at = clock.monotonic() + SWEEP_SECONDS
         self._alive: handover.Alive = _no_check
-        self._manifests: dict[
-            int, tuple[int, Iterator[File]]
-        ] = {}  # batch → entries read so far, and the rest of its manifest
 
     @property
     def is_busy(self) -> bool:
@@ -97,12 +85,10 @@ class Scheduler:
         return moved
 
     async def _take_former(self, member: int, only: Only) -> None:
-        """Take batches that an earlier version has begun, when their documents move by themselves now."""
-        plans = {one.name for one in self._pipelines.every() if isinstance(one, Plan)}
-        if not plans:
-            return
+        """Take batches that an earlier version has begun."""
+        names = {one.name for one in self._pipelines.every()}
         for batch in await self._flow.take_former(
-            member, pipelines=plans, limit=BATCHES_AT_ONCE, now=self._clock.now(), only=only
+            member, pipelines=names, limit=BATCHES_AT_ONCE, now=self._clock.now(), only=only
         ):
             self._taken.setdefault(batch.no, batch)
 
@@ -124,7 +110,6 @@ class Scheduler:
     def forget(self) -> None:
         """Forget the batches that were taken: another scheduler may hold them by now."""
         self._taken.clear()
-        self._manifests.clear()
         self._flow_moves.forget()
 
     async def _advance(self, batch: Batch, member: int) -> bool:
@@ -133,11 +118,11 @@ class Scheduler:
             batch, moved = await self._move(batch)
         except (Unavailable, Misconfigured):
             # The ledger is away, or the pipeline is not known here: another process may know it.
-            self._manifests.pop(batch.no, None)
+            self._flow_moves.forget(batch.no)
             await self._batches.release_batch(batch.no, member)
             raise
         except Stale:
-            self._manifests.pop(batch.no, None)
+            self._flow_moves.forget(batch.no)
             await self._batches.release_batch(batch.no, member)
             return False
         except Reject as error:
@@ -152,17 +137,17 @@ class Scheduler:
         elif batch.position.stage in MOVABLE:
             self._taken[batch.no] = batch
         else:
-            self._manifests.pop(batch.no, None)
+            self._flow_moves.forget(batch.no)
         return moved
 
     async def _fail(self, batch: Batch, reason: str) -> None:
-        self._manifests.pop(batch.no, None)
+        self._flow_moves.forget(batch.no)
         with suppress(Stale):
             await self._batches.apply_move(moves.fail(batch, reason, now=self._clock.now()))
 
     async def _postpone(self, batch: Batch, member: int, error: Exception) -> None:
         """The phase is tried again, later each time; after the last time the batch ends with the cause."""
-        self._manifests.pop(batch.no, None)
+        self._flow_moves.forget(batch.no)
         words = str(error) if isinstance(error, Retry) else f"{type(error).__name__}: {error}"
         delay = phase_delay_seconds(batch.phase_retries, self._policy)
         if delay is None:
@@ -179,13 +164,8 @@ class Scheduler:
 
     async def _move(self, batch: Batch) -> tuple[Batch, bool]:
         """The batch after its next move; False: there is none at present."""
-        pipeline = self._pipelines.of(batch)
-        if isinstance(pipeline, Plan):
-            return await self._move_flowing(batch, pipeline)
-        return await self._move_by_phases(batch, pipeline), True
-
-    async def _move_flowing(self, batch: Batch, plan: Plan) -> tuple[Batch, bool]:
-        if batch.position.stage in FORMER and stored_plan(batch) is None:
+        plan = self._pipelines.of(batch)
+        if batch.position.stage in FORMER_BEGUN and stored_plan(batch) is None:
             adopted = await self._adoption.begin(batch, plan)
             return adopted or batch, adopted is not None
         match batch.position.stage:
@@ -207,87 +187,7 @@ class Scheduler:
     async def _hand_over(self, batch: Batch, phases: int) -> OutboxMessage | None:
         if not batch.hands_over_to:
             return None
-        return await handover.hand_over(self._batches, self._files, self._blobs, batch, phases, self._alive)
-
-    async def _move_by_phases(self, batch: Batch, pipeline: Pipeline) -> Batch:
-        match batch.position.stage:
-            case Stage.FILLING:
-                move = await self._build_fill(batch, pipeline)
-            case Stage.GATHERING:
-                move = await self._build_gather(batch, pipeline)
-            case Stage.DISCOVERING:
-                move = await self._build_discover(batch, pipeline)
-            case Stage.TRANSFORMING:
-                move = await self._build_transform(batch, pipeline)
-            case _:
-                raise Stale(f"batch {batch.id} is {batch.position.stage}: nothing to move")
-        return await self._batches.apply_move(move)
-
-    async def _build_fill(self, batch: Batch, pipeline: Pipeline) -> Move:
-        """A chunk per move; the manifest is decoded once and its iterator kept for the next chunk."""
-        cursor = batch.position.cursor
-        at, entries = self._manifests.pop(batch.no, (-1, iter(())))
-        if at != cursor:
-            entries = files(await manifest.read_manifest(self._blobs, batch))
-            for _ in islice(entries, cursor):
-                pass  # written before a restart
-        chunk = list(islice(entries, ROWS_AT_ONCE))
-        complete, message = await self._prepare_end(
-            batch, pipeline, chunk, complete=len(chunk) < ROWS_AT_ONCE
-        )
-        if not complete:
-            self._manifests[batch.no] = (cursor + len(chunk), entries)
-        return moves.fill(batch, pipeline, chunk, complete=complete, now=self._clock.now(), message=message)
-
-    async def _build_gather(self, batch: Batch, pipeline: Pipeline) -> Move:
-        phase = moves.current_phase(batch, pipeline)
-        files = await self._files.list_unit_candidates(
-            batch, whole=phase.unit is Unit.BATCH, after=batch.position.cursor, limit=ROWS_AT_ONCE
-        )
-        paths = {moves.unit_path(phase, listed.file) for listed in files}
-        known = await self._files.find_units(batch, paths)
-        complete = len(files) < ROWS_AT_ONCE
-        with _translating_rule_errors(phase):
-            return moves.gather(batch, pipeline, files, known, complete=complete, now=self._clock.now())
-
-    async def _build_discover(self, batch: Batch, pipeline: Pipeline) -> Move:
-        phase = moves.current_phase(batch, pipeline)
-        if phase.unit is not Unit.FILE:
-            found, contents = await units.store_units(self._files, self._blobs, batch)
-            complete = len(found) < units.UNITS_AT_ONCE
-        else:
-            found = await self._files.list_files(batch, after=batch.position.cursor, limit=ROWS_AT_ONCE)
-            contents, complete = [], len(found) < ROWS_AT_ONCE
-        with _translating_rule_errors(phase):
-            return moves.discover(
-                batch, pipeline, found, complete=complete, now=self._clock.now(), contents=contents
-            )
-
-    async def _build_transform(self, batch: Batch, pipeline: Pipeline) -> Move:
-        tasks = await self._files.list_settled_tasks(batch, after=batch.position.cursor, limit=ROWS_AT_ONCE)
-        phase = moves.current_phase(batch, pipeline)
-        chunk = moves.limit_products(tasks, PRODUCTS_AT_ONCE)
-        complete = len(tasks) < ROWS_AT_ONCE and len(chunk) == len(tasks)
-        complete, message = await self._prepare_end(batch, pipeline, chunk, complete=complete)
-        with _translating_rule_errors(phase):
-            rivals = moves.rival_paths(phase, chunk)
-        taken = await self._files.count_paths(batch.no, rivals)
-        now = self._clock.now()
-        with _translating_rule_errors(phase):
-            return moves.transform(batch, pipeline, chunk, taken, complete=complete, now=now, message=message)
-
-    async def _prepare_end(
-        self, batch: Batch, pipeline: Pipeline, rows: Sequence[object], *, complete: bool
-    ) -> tuple[bool, OutboxMessage | None]:
-        """Whether these rows complete their stage, and the message that is sent when the batch ends. A batch
-        that is handed over writes its last rows in a move of their own: the file list must be in the ledger
-        before another pipeline is told of it.
-        """
-        if not (complete and batch.hands_over_to and moves.is_last(batch, pipeline)):
-            return complete, None
-        if rows:
-            return False, None
-        return True, await self._hand_over(batch, len(pipeline.phases))
+        return await handover.hand_over(self._batches, self._flow, self._blobs, batch, phases, self._alive)
 
 
 async def _no_check() -> None:
@@ -300,19 +200,4 @@ def known_pipelines(pipelines: Pipelines, only: Only) -> Known:
     """
     if only is not None:
         return None
-    return [
-        (one.name, one.version, digest_of(one) if isinstance(one, Plan) else "") for one in pipelines.every()
-    ]
-
-
-@contextmanager
-def _translating_rule_errors(phase: Phase) -> Iterator[None]:
-    """An error in a pipeline's own functions postpones its batch; after the last retry the batch ends with
-    it.
-    """
-    try:
-        yield
-    except Exception as error:
-        raise Retry(
-            f"the rules of phase {phase.name} failed: {type(error).__name__}: {error}", code="phase_error"
-        ) from error
+    return [(one.name, one.version, digest_of(one)) for one in pipelines.every()]

@@ -5,7 +5,6 @@ Pure: time and chance are handed in. Must not know: how the report arrived.
 
 from quire.engine.retry import RetryPolicy, decide_task
 from quire.ledger.port import Claim, Settlement
-from quire.model.pipeline import Phase
 from quire.model.plan import PlanStep
 from quire.model.work import Outcome, Report
 
@@ -34,12 +33,12 @@ def _delay_seconds(report: Report) -> float:
     return report.delay_seconds
 
 
-def phase_retry_policy(phase: Phase | PlanStep, policy: RetryPolicy) -> RetryPolicy:
-    """The configured policy with the phase's own limit of attempts."""
+def step_retry_policy(step: PlanStep, policy: RetryPolicy) -> RetryPolicy:
+    """The configured policy with the step's own limit of attempts and its own delays."""
     return RetryPolicy(
-        max_failures=phase.max_attempts,
+        max_failures=step.max_attempts,
         max_interruptions=policy.max_interruptions,
         first_delay_seconds=policy.first_delay_seconds,
         longest_delay_seconds=policy.longest_delay_seconds,
-        delays=phase.delays if isinstance(phase, PlanStep) else (),
+        delays=step.delays,
     )

@@ -8,11 +8,11 @@ from msgspec import Struct, field
 from quire.batches.context import BatchContext
 from quire.blobs.presigned_uploads import PresignedUploads
 from quire.engine import handover
-from quire.ledger.port import FileStore
+from quire.ledger.port import FlowStore
 from quire.ledger.submissions import Submission, SubmissionStore
 from quire.model.batch import Stage
 from quire.model.errors import Missing, Reject
-from quire.model.pipeline import Pipeline
+from quire.model.plan import Plan
 from quire.queues.port import QueueStore
 
 MIB = 1 << 20
@@ -40,7 +40,7 @@ class UploadContext(BatchContext, frozen=True, kw_only=True):
     """Enough to receive uploads, to archive and to clean up after them."""
 
     submissions: SubmissionStore
-    files: FileStore
+    flow: FlowStore
     queues: QueueStore
 
 
@@ -51,7 +51,7 @@ class IngestContext(UploadContext, frozen=True, kw_only=True):
 
     presigned: PresignedUploads
     limits: IngestLimits
-    pipeline: Pipeline
+    pipeline: Plan
     hands_over_to: str = ""
     known_batches: dict[str, tuple[int, str, str]] = field(default_factory=dict)
     locks: weakref.WeakValueDictionary[str, asyncio.Lock] = field(default_factory=weakref.WeakValueDictionary)

@@ -110,7 +110,7 @@ async def _rewrite_manifest(context: IngestContext, batch: Batch) -> None:
     phases = len((stored_plan(batch) or context.pipelines[batch.pipeline]).phases)
     for _ in range(TRIES):
         with suppress(Stale):
-            await hand_over(context.batches, context.files, context.blobs, batch, phases, report_alive)
+            await hand_over(context.batches, context.flow, context.blobs, batch, phases, report_alive)
             return
     raise Retry("the batch's manifest keeps changing; say it again", delay_seconds=1)
 

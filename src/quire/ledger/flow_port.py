@@ -68,10 +68,6 @@ class FlowStore(AdoptionStore, Protocol):
         """
         ...
 
-    async def list_admissible(self, batch_no: int, *, after: int, to: int, limit: int) -> list[ListedFile]:
-        """Inputs with these numbers."""
-        ...
-
     async def rest_batch(self, batch_no: int, member: int, *, now: float) -> None:
         """The member no longer holds the batch. It is taken again when there is something to do."""
         ...
@@ -92,7 +88,10 @@ class FlowStore(AdoptionStore, Protocol):
     async def claim_phase(
         self, batch_no: int, phase: int, *, member: int, limit: int, now: float, pace_seconds: float = 0.0
     ) -> list[Claim]:
-        """Start attempts of one phase: tasks due again first, then new ones. See `TaskStore.claim_tasks`."""
+        """Start attempts of one phase: tasks due again first, then new ones. The attempt is counted here,
+        before it runs, so that one that kills its worker is counted too. No further claim of the phase gives
+        anything before `pace_seconds` have passed. A removed member gets nothing.
+        """
         ...
 
     async def load_claims(self, batch_no: int, task_nos: Collection[int]) -> dict[int, Claim]:

@@ -13,7 +13,7 @@ from quire.ledger.flow_values import (
     first_number,
     phase_of,
 )
-from quire.ledger.rows import Row, decode_result, file_columns, read_claim, read_file
+from quire.ledger.rows import Row, decode_result, file_columns, read_file
 from quire.ledger.values import Claim
 from quire.model.batch import FileOutcome, TaskState
 from quire.model.files import File
@@ -30,13 +30,6 @@ def read_flow_claim(batch_no: int, columns: Row) -> Claim:
     order = Order(batch_no, task_no, attempt, read_file(columns[5:15]))
     place = TaskPlace(phase_of(task_no), branch, file_no, root_no, lineage, tries, given)
     return Claim(order, failures, interruptions, started_at, place)
-
-
-def read_any_claim(batch_no: int, columns: Row) -> Claim:
-    """Of a batch that flows, or of one that goes from phase to phase."""
-    if phase_of(columns[0]):
-        return read_flow_claim(batch_no, columns)
-    return read_claim(batch_no, columns[:15])
 
 
 def read_join(columns: Row, branches: Iterable[Row]) -> CompleteJoin:

@@ -18,17 +18,13 @@ from quire.ledger.values import (
     Claim,
     FailedTask,
     FileVersion,
-    InputOutcome,
     InputRecord,
     ListedFile,
     Member,
     Move,
-    NewFile,
-    NewTask,
     OperatorAction,
     OutboxMessage,
     RetrySelection,
-    SettledTask,
     Settlement,
     SettleResult,
     StepEnd,
@@ -36,12 +32,11 @@ from quire.ledger.values import (
     StrayKind,
     StrayReport,
     TaskSelection,
-    UnitContent,
     Upload,
     WorkableBatch,
 )
 from quire.model.batch import Batch, Budget, Position
-from quire.model.work import EarlierResult, Order, StepResult
+from quire.model.work import EarlierResult, StepResult
 
 NO_BATCH = 0  # the number under which events stand that concern no single batch
 
@@ -59,10 +54,6 @@ class UploadStore(Protocol):
 
     async def record_uploads(self, batch_no: int, uploads: Sequence[Upload]) -> None:
         """Record files that were offered. A path that is recorded already is replaced."""
-        ...
-
-    async def forget_uploads(self, batch_no: int, paths: Collection[str]) -> None:
-        """Delete the records of these paths: they are no longer offered."""
         ...
 
     async def list_uploads(self, batch_no: int, *, after: str = "", limit: int) -> list[Upload]:
@@ -146,92 +137,13 @@ class BatchStore(Protocol):
         ...
 
 
-class FileStore(Protocol):
-    """The file list of a batch, as its phase sees it: files, units, and the results to fold into the list."""
-
-    async def list_files(self, batch: Batch, *, after: int, limit: int) -> list[ListedFile]:
-        """The present file list of the batch's round as its phase sees it, by number."""
-        ...
-
-    async def list_unit_candidates(
-        self, batch: Batch, *, whole: bool, after: int, limit: int
-    ) -> list[ListedFile]:
-        """The files that the phase's units may be made of, by number: all of the list (`whole`, or in the
-        first round), or those in directories in which something has changed in this round.
-        """
-        ...
-
-    async def list_units(self, batch: Batch, *, after: int, limit: int) -> list[ListedFile]:
-        """The units of the batch's phase and round, by number."""
-        ...
-
-    async def find_units(self, batch: Batch, paths: Collection[str]) -> dict[str, int]:
-        """Which of these paths have a unit already in the batch's phase and round, with its number."""
-        ...
-
-    async def list_unit_members(self, batch_no: int, unit_no: int) -> list[ListedFile]:
-        """The files that belong to a unit, by path."""
-        ...
-
-    async def count_paths(self, batch_no: int, paths: Collection[str]) -> dict[str, int]:
-        """How many files of the batch have each of these case-folded paths, assets and replaced ones
-        included: results lie beside each other in one folder. Paths without a file are left out.
-        """
-        ...
-
-    async def list_settled_tasks(self, batch: Batch, *, after: int, limit: int) -> list[SettledTask]:
-        """The tasks of the batch's phase and round with their results, by number. Call it when all of them
-        are settled.
-        """
-        ...
-
-
 class TaskStore(Protocol):
-    """Tasks are claimed, reported and settled; results are cached."""
-
-    async def list_workable(
-        self, *, limit: int, now: float, only: Only = None, known: Known = None, ageing_seconds: float = 0.0
-    ) -> list[WorkableBatch]:
-        """Batches with tasks to start now: first by tier, then by how long they have waited. Every
-        `ageing_seconds` of waiting make a batch one tier more urgent; 0: waiting does not count.
-        """
-        ...
-
-    async def claim_tasks(
-        self,
-        batch_no: int,
-        *,
-        member: int,
-        limit: int,
-        now: float,
-        pace_seconds: float = 0.0,
-        phase: int | None = None,
-        round_no: int | None = None,
-    ) -> list[Claim]:
-        """Start attempts: tasks due again first, then new ones. The attempt is counted here, before it runs,
-        so that one that kills its worker is counted too. No further claim of the batch gives anything before
-        `pace_seconds` have passed. A removed member gets nothing; with `phase` and `round_no` nothing is
-        claimed when the batch has left that phase and round.
-        """
-        ...
+    """Tasks as they are found outside of claims and reports, and cached results."""
 
     async def load_child_results(
         self, batch_no: int, task_nos: Collection[int]
     ) -> dict[int, tuple[EarlierResult, ...]]:
         """For tasks of directories: the results of the same phase's tasks on the directories right below."""
-        ...
-
-    async def settle_reports(
-        self, batch_no: int, settlements: Sequence[Settlement], *, now: float
-    ) -> SettleResult:
-        """Apply reports. Each counts only while its attempt is the current one; the batch leaves the phase in
-        the transaction in which its last task settles. A success that arrives after its attempt was given up
-        for lost time still counts while the phase runs and no later attempt has started.
-        """
-        ...
-
-    async def release_claims(self, orders: Sequence[Order]) -> None:
-        """Undo claims of orders that never started: as if they had not been claimed."""
         ...
 
     async def get_task(self, batch_no: int, task_no: int) -> StoredTask:
@@ -309,13 +221,7 @@ class ControlStore(Protocol):
     async def set_priority(self, batch_no: int, tier: int, action: OperatorAction) -> Batch: ...
 
     async def preview_retry(self, batch_no: int, selection: TaskSelection) -> RetrySelection:
-        """What `retry_tasks` or `reopen` would run. Changes nothing."""
-        ...
-
-    async def retry_tasks(self, move: Move, selection: TaskSelection, action: OperatorAction) -> Batch:
-        """A new round for the selected failed tasks, from the phase where the first of them failed. What
-        later phases made of those files is withdrawn; everything else stays.
-        """
+        """What `retry_flow` or `reopen` would run. Changes nothing."""
         ...
 
     async def retry_flow(
@@ -327,8 +233,9 @@ class ControlStore(Protocol):
         waiting: Sequence[int],
         names: Sequence[str],
     ) -> Batch:
-        """The same for a batch that flows: the tasks run again in their own rows. `names` are those of its
-        phases, `waiting` the numbers of those that are about folders or the batch.
+        """A new round for the selected failed tasks, which run again in their own rows. What later phases
+        made of their files is withdrawn; everything else stays. `names` are those of the phases, `waiting`
+        the numbers of those that are about folders or the batch. Raises Stale when nothing is selected.
         """
         ...
 
@@ -339,8 +246,8 @@ class ControlStore(Protocol):
         ...
 
     async def reopen(self, batch_no: int, action: OperatorAction, *, status: str) -> Batch:
-        """A cancelled batch, or one in error, continues where it stopped; failed tasks of its phase run
-        again.
+        """A cancelled batch, or one in error, continues where it stopped. Attempts that were out then are
+        tried again; what has failed stays failed until the batch is retried.
         """
         ...
 
@@ -358,18 +265,14 @@ __all__ = [
     "Claim",
     "ControlStore",
     "FailedTask",
-    "FileStore",
     "FileVersion",
     "FlowStore",
-    "InputOutcome",
     "InputRecord",
     "Known",
     "ListedFile",
     "Member",
     "MemberStore",
     "Move",
-    "NewFile",
-    "NewTask",
     "Only",
     "OperatorAction",
     "OutboxMessage",
@@ -377,7 +280,6 @@ __all__ = [
     "RecordStore",
     "RetrySelection",
     "SettleResult",
-    "SettledTask",
     "Settlement",
     "StepEnd",
     "StoredTask",
@@ -386,7 +288,6 @@ __all__ = [
     "SubmissionStore",
     "TaskSelection",
     "TaskStore",
-    "UnitContent",
     "Upload",
     "UploadStore",
     "WorkableBatch",

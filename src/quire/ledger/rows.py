@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from quire.ledger.values import BatchDraft, Claim, ListedFile, SettledTask, StoredTask, Upload, WorkableBatch
+from quire.ledger.values import BatchDraft, Claim, ListedFile, StoredTask, Upload, WorkableBatch
 from quire.model.batch import Batch, Budget, FlowState, Hold, Position, Stage, TaskState
 from quire.model.cost import Cost
 from quire.model.errors import Missing
@@ -123,7 +123,6 @@ def read_batch(columns: Row | None, name: object) -> Batch:
         manifest_key=row.manifest_key,
         total_files=row.total_files,
         last_file=row.last_file,
-        last_task=row.last_task,
         created_at=row.created_at,
         updated_at=row.updated_at,
         completed_at=row.completed_at,
@@ -271,16 +270,3 @@ def read_task(batch_no: int, columns: Row | None, task_no: int) -> StoredTask:
 def read_listed_file(columns: Row) -> ListedFile:
     no, root_no = columns[:2]
     return ListedFile(no, root_no, read_file(columns[2:]))
-
-
-def read_settled_task(columns: Row) -> SettledTask:
-    task_no, state, tries, result, error_class, error = columns[:6]
-    return SettledTask(
-        task_no=task_no,
-        state=_STATES[state],
-        tries=tries,
-        listed=read_listed_file(columns[6:]),
-        result=decode_result(result),
-        error_class=error_class,
-        error=error,
-    )

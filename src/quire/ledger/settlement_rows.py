@@ -56,7 +56,7 @@ def settle_columns(settlement: Settlement) -> Row:
 
 
 def late_columns(settlement: Settlement) -> Row:
-    """What `late_success` sets, and then the attempt it belongs to."""
+    """What `flow_late_success` sets, and then the attempt it belongs to."""
     report = settlement.report
     return (
         *(encode_result(report.result), report.worker, report.seconds, encode_cost(report.cost)),
@@ -93,10 +93,10 @@ class SettlementTotals(Struct, frozen=True, kw_only=True):
 
     @property
     def columns(self) -> Row:
-        """As `count_settled` wants them."""
+        """As `flow_count_settled` wants them."""
         spent = self.spent
         return (
-            *(self.done, self.failed, self.cached, self.done + self.failed),
+            *(self.done, self.failed, self.cached),
             *(spent.seconds, spent.bytes_in, spent.bytes_out),
             *(spent.tokens_in, spent.tokens_out, spent.money_micros),
         )

@@ -1,6 +1,5 @@
 """What goes through the ledger's doors: values, no behaviour."""
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -9,8 +8,7 @@ from msgspec import Struct, field
 from quire.ledger.flow_values import Effects, FlowOffer, JoinPart, TaskPlace
 from quire.model.batch import Batch, Budget, FileOutcome, Position, TaskState
 from quire.model.files import File
-from quire.model.pipeline import AddedFile, Unit
-from quire.model.work import Order, Report, StepResult
+from quire.model.work import Order, Report
 
 
 class BatchDraft(Struct, frozen=True, kw_only=True):
@@ -65,58 +63,6 @@ class ListedFile(Struct, frozen=True, gc=False):
     file: File
 
 
-class SettledTask(Struct, frozen=True):
-    """A task whose result is to be folded into the file list."""
-
-    task_no: int
-    state: TaskState
-    tries: int
-    listed: ListedFile
-    result: StepResult
-    error_class: str
-    error: str
-
-
-class InputOutcome(Struct, frozen=True):
-    """What a settled task says about the input file it descends from. With `unit_no`: about the input of
-    every file that belongs to that unit, and `root_no` is not looked at.
-    """
-
-    root_no: int
-    outcome: FileOutcome
-    tries: int
-    error_class: str | None = None
-    reason: str | None = None
-    unit_no: int | None = None
-
-    @property
-    def plainly_done(self) -> bool:
-        """About one input, which was done at the first try."""
-        return self.outcome is FileOutcome.DONE and self.tries == 1 and self.unit_no is None
-
-
-class NewFile(Struct, frozen=True):
-    no: int
-    root_no: int
-    added: AddedFile
-    parent_no: int | None = None  # the file or unit whose task made it
-
-
-class NewTask(Struct, frozen=True):
-    no: int
-    file_no: int
-    rank: int = 0
-
-
-class UnitContent(Struct, frozen=True):
-    """Where the list of a unit's members is stored."""
-
-    file_no: int
-    key: str
-    size: int
-    digest: str
-
-
 class Move(Struct, frozen=True, kw_only=True):
     """One move of a batch: from where it must stand, to where, with all that changes on the way."""
 
@@ -125,21 +71,8 @@ class Move(Struct, frozen=True, kw_only=True):
     to: Position
     status: str
     now: float
-    opens_phase: str | None = None  # name of the phase that `to` enters for the first time in this round
-    ranked: bool = False  # the phase that is opened has ranks
-    regathers: Unit | None = None  # units of earlier rounds that the phase makes anew are withdrawn first
-    new_files: Sequence[NewFile] = ()
-    members: Sequence[tuple[int, int]] = ()  # (unit's file_no, file_no)
-    units: Sequence[UnitContent] = ()
-    retagged: Sequence[tuple[int, tuple[str, ...]]] = ()  # (file_no, tags)
-    gone: Sequence[int] = ()  # file numbers that leave the list
-    new_tasks: Sequence[NewTask] = ()  # in phase `to.phase`
-    verdicts: Sequence[InputOutcome] = ()
     skips: tuple[str, str] | None = None  # (error class, reason) of inputs that no task was made for
     left_alone: dict[str, str] = {}  # by content type: reasons that say more than that of `skips`
-    last_file: int | None = None
-    last_task: int | None = None
-    dispatch_at: float | None = None  # no task starts before
     error: str | None = None
     message: OutboxMessage | None = None
     event: tuple[str, dict[str, object]] | None = None

@@ -16,21 +16,22 @@ class Stage(StrEnum):
     OPEN = "open"  # files are still arriving
     QUEUED = "queued"  # the manifest is stored, the message is on its way
     FILLING = "filling"  # the manifest's files are being written as rows
-    GATHERING = "gathering"  # files are being put together into the phase's units (directories, the batch)
-    DISCOVERING = "discovering"  # the phase's tasks are being found
-    WORKING = "working"  # tasks run
-    TRANSFORMING = "transforming"  # results are being folded into the file list
     FLOWING = "flowing"  # every document moves on by itself
     ENDING = "ending"  # nothing is left to do; the batch is handed over
     DONE = "done"
     ERROR = "error"
     CANCELLED = "cancelled"
+    # Former stages: only batches that an earlier release began stand in them, until they are adopted.
+    GATHERING = "gathering"
+    DISCOVERING = "discovering"
+    WORKING = "working"
+    TRANSFORMING = "transforming"
 
 
 # The error of a batch that an operator has reset.
 RESET = "Manually reset by admin"
 TERMINAL = frozenset({Stage.DONE, Stage.ERROR, Stage.CANCELLED})
-AT_WORK = frozenset({Stage.WORKING, Stage.FLOWING})  # attempts may be running
+AT_WORK = frozenset({Stage.FLOWING, Stage.WORKING})  # attempts may be running
 
 
 class Position(Struct, frozen=True):
@@ -93,7 +94,6 @@ class Batch(Struct, frozen=True, kw_only=True):
     manifest_key: str | None
     total_files: int
     last_file: int
-    last_task: int
     created_at: float
     updated_at: float
     completed_at: float | None = None

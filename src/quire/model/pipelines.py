@@ -6,25 +6,23 @@ Pipelines are loaded when one is asked for. Must not know: where they are loaded
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from quire.model.batch import Batch
 from quire.model.errors import Misconfigured
 from quire.model.files import File
-from quire.model.pipeline import Phase, Pipeline
 from quire.model.plan import Plan, PlanPhase, decode_plan, digest_of, keep_accepted
 
-AnyPipeline: TypeAlias = Pipeline | Plan
-Load: TypeAlias = Callable[[], Iterable[AnyPipeline]]
+Load: TypeAlias = Callable[[], Iterable[Plan]]
 
 
-def _load_nothing() -> Iterable[AnyPipeline]:
+def _load_nothing() -> Iterable[Plan]:
     return ()
 
 
-class Pipelines(Mapping[str, Any]):
+class Pipelines(Mapping[str, Plan]):
     """`built_in` come with Quire, `own` from settings and installed packages: own code is not loaded for a
     batch of a built-in pipeline. Of several versions of a name the first one given is the default.
     """
@@ -34,14 +32,14 @@ class Pipelines(Mapping[str, Any]):
         self._load_own = own
 
     @cached_property
-    def _built_in(self) -> Mapping[str, tuple[AnyPipeline, ...]]:
+    def _built_in(self) -> Mapping[str, tuple[Plan, ...]]:
         return _group_by_name(self._load_built_in())
 
     @cached_property
-    def _own(self) -> Mapping[str, tuple[AnyPipeline, ...]]:
+    def _own(self) -> Mapping[str, tuple[Plan, ...]]:
         return _group_by_name(self._load_own())
 
-    def __getitem__(self, name: str) -> AnyPipeline:
+    def __getitem__(self, name: str) -> Plan:
         return self.versions(name)[0]
 
     def __iter__(self) -> Iterator[str]:
@@ -50,19 +48,19 @@ class Pipelines(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._built_in.keys() | self._own.keys())
 
-    def versions(self, name: str) -> tuple[AnyPipeline, ...]:
+    def versions(self, name: str) -> tuple[Plan, ...]:
         """All versions of one name, the default first. Raises KeyError for an unknown name."""
         return self._built_in.get(name) or self._own[name]
 
-    def find(self, name: str, version: int) -> AnyPipeline | None:
+    def find(self, name: str, version: int) -> Plan | None:
         found = self._built_in.get(name) or self._own.get(name, ())
         return next((one for one in found if one.version == version), None)
 
-    def every(self) -> Sequence[AnyPipeline]:
+    def every(self) -> Sequence[Plan]:
         """All versions of all names."""
         return [one for name in self for one in self.versions(name)]
 
-    def of(self, batch: Batch) -> AnyPipeline:
+    def of(self, batch: Batch) -> Plan:
         """The pipeline that this batch was submitted to, with the limits of this process. Raises
         Misconfigured when this process has another one, or none.
         """
@@ -78,7 +76,7 @@ class Pipelines(Mapping[str, Any]):
                 code="other_plan",
             )
         stored = stored_plan(batch)
-        if isinstance(found, Plan) and found.from_settings and stored is not None:
+        if found.from_settings and stored is not None:
             return keep_accepted(found, stored)
         return found
 
@@ -103,7 +101,7 @@ class Pipelines(Mapping[str, Any]):
         return f"{wanted}; add it to the setting `pipelines`, or install the package that brings it"
 
 
-def to_pipelines(given: Mapping[str, AnyPipeline]) -> Pipelines:
+def to_pipelines(given: Mapping[str, Plan]) -> Pipelines:
     """The pipelines of a plain mapping; those themselves when they are it already."""
     if isinstance(given, Pipelines):
         return given
@@ -112,38 +110,12 @@ def to_pipelines(given: Mapping[str, AnyPipeline]) -> Pipelines:
 
 def list_computes(pipelines: Pipelines) -> set[str]:
     """The names of the computes that any step runs on."""
-    found: set[str] = set()
-    for one in pipelines.every():
-        if isinstance(one, Plan):
-            found |= {step.compute for phase in one.phases for step in phase.steps}
-        else:
-            found |= {phase.compute for phase in one.phases}
-    return found
+    return {step.compute for one in pipelines.every() for phase in one.phases for step in phase.steps}
 
 
 def may_wait_for_answers(pipelines: Pipelines) -> bool:
     """Whether any step may leave its tasks to somebody outside."""
-    return any(
-        step.external
-        for one in pipelines.every()
-        if isinstance(one, Plan)
-        for phase in one.phases
-        for step in phase.steps
-    )
-
-
-def old_form(pipeline: AnyPipeline) -> Pipeline:
-    """A pipeline that goes from phase to phase. Raises Misconfigured for a plan."""
-    if isinstance(pipeline, Plan):
-        raise Misconfigured(f"the pipeline {pipeline.name} has become another one", code="other_plan")
-    return pipeline
-
-
-def as_plan(pipeline: AnyPipeline) -> Plan:
-    """A pipeline that flows. Raises Misconfigured for another one."""
-    if not isinstance(pipeline, Plan):
-        raise Misconfigured(f"the pipeline {pipeline.name} has become another one", code="other_plan")
-    return pipeline
+    return any(step.external for one in pipelines.every() for phase in one.phases for step in phase.steps)
 
 
 def stored_plan(batch: Batch) -> Plan | None:
@@ -160,18 +132,16 @@ def name_step(batch: Batch, phase: str, branch: int) -> str:
     return found.steps[branch].name
 
 
-def is_other_plan(pipeline: AnyPipeline, batch: Batch) -> bool:
+def is_other_plan(pipeline: Plan, batch: Batch) -> bool:
     """Whether a pipeline treats documents in another way than the one of the batch, despite its version."""
     plan, digest = _read_plan(batch.plan)
-    if isinstance(pipeline, Plan):
-        return plan is not None and digest != digest_of(pipeline)  # one without a plan is adopted
-    return plan is not None
+    return plan is not None and digest != digest_of(pipeline)  # one without a plan is adopted
 
 
-def has_other_code(pipeline: AnyPipeline, batch: Batch) -> bool:
+def has_other_code(pipeline: Plan, batch: Batch) -> bool:
     """Whether the code of the steps differs from that of the process that submitted the batch."""
     plan, _ = _read_plan(batch.plan)
-    if plan is None or not plan.code_digest or not isinstance(pipeline, Plan):
+    if plan is None or not plan.code_digest:
         return False
     return plan.code_digest != pipeline.code_digest
 
@@ -186,22 +156,20 @@ def _read_plan(text: str) -> tuple[Plan | None, str]:
     return plan, digest_of(plan)
 
 
-def first_phase(pipeline: AnyPipeline, file: File) -> Phase | PlanPhase | None:
+def first_phase(pipeline: Plan, file: File) -> PlanPhase | None:
     """The first phase that takes an input file by itself."""
-    if isinstance(pipeline, Plan):
-        return next(
-            (
-                phase
-                for phase in pipeline.phases
-                if not phase.waits and any(step.accepts.matches(file) for step in phase.steps)
-            ),
-            None,
-        )
-    return next((phase for phase in pipeline.phases if phase.finds(file)), None)
+    return next(
+        (
+            phase
+            for phase in pipeline.phases
+            if not phase.waits and any(step.accepts.matches(file) for step in phase.steps)
+        ),
+        None,
+    )
 
 
-def _group_by_name(pipelines: Iterable[AnyPipeline]) -> dict[str, tuple[AnyPipeline, ...]]:
-    found: dict[str, tuple[AnyPipeline, ...]] = {}
+def _group_by_name(pipelines: Iterable[Plan]) -> dict[str, tuple[Plan, ...]]:
+    found: dict[str, tuple[Plan, ...]] = {}
     for one in pipelines:
         found[one.name] = (*found.get(one.name, ()), one)
     return found

@@ -15,7 +15,6 @@ from msgspec import Struct, field, structs
 
 from quire.model.files import File
 from quire.model.output_rules import OutputRule
-from quire.model.pipeline import Pace
 from quire.model.work import StepCall
 
 MACHINES = ("process", "fly")  # computes that start a process or a machine for each task
@@ -158,6 +157,14 @@ class PlanStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     outputs: tuple[OutputRule, ...] = ()
     tags: tuple[str, ...] = ()
     compute: str = ""
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    """How fast a phase dispatches tasks, for compute that must not be flooded. 0: no delay."""
+
+    first_seconds: float = 0.0  # from the beginning (of the batch, if it flows) to the phase's first dispatch
+    between_seconds: float = 0.0  # from one dispatch to the next
+    at_once: int = 0  # orders per dispatch; 0: as many as compute has room for
 
 
 class PlanPhase(Struct, frozen=True, kw_only=True, omit_defaults=True):

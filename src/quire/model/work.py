@@ -63,7 +63,7 @@ class MemberFile(File, frozen=True, gc=False, kw_only=True, omit_defaults=True):
 
 
 class EarlierResult(Struct, frozen=True, gc=False, array_like=True):
-    """The result of a task of a lower rank, given to the tasks that come after it."""
+    """The result of the task on a folder right below, given to the task on the folder above it."""
 
     path: str
     result: StepResult

@@ -9,7 +9,7 @@ from quire import Pipeline
 from quire.model.asset import TILES
 from quire.model.files import Change
 from quire.model.output_rules import OutputRule
-from quire.model.pipeline import Pace
+from quire.model.plan import Pace
 from quire.pipelines import pdf_pages
 from quire.steps.registry import STEPS
 

@@ -49,7 +49,6 @@ def batch(
         "manifest_key": None,
         "total_files": 0,
         "last_file": 0,
-        "last_task": 0,
         "created_at": 0.0,
         "updated_at": 0.0,
     }

@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from quire.blobs import keys
 from quire.model.files import Change, File
-from quire.model.pipeline import Pace
 from quire.model.plan import (
     Accepts,
     OnFailure,
+    Pace,
     Plan,
     PlanPhase,
     PlanStep,

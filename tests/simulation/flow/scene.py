@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec import structs
 
-from quire.batches.submission import close_batch, freeze_pipeline
+from quire.batches.submission import close_batch
 from quire.ledger.port import BatchDraft, Upload
 from quire.model.batch import Batch, Stage
 from quire.model.errors import Retry, Stale
-from quire.model.plan import Plan, digest_of
+from quire.model.plan import Plan, digest_of, encode_plan
 from quire.model.work import Report
 from tests.simulation.flow import checks
 from tests.simulation.flow.compute import FlowSteps
@@ -47,7 +47,7 @@ def _draft(spec: FlowBatch, now: float) -> BatchDraft:
         run_key=spec.id,
         pipeline=spec.pipeline.name,
         pipeline_version=spec.pipeline.version,
-        plan=freeze_pipeline(spec.pipeline),
+        plan=encode_plan(spec.pipeline),
         plan_digest=digest_of(spec.pipeline),
         now=now,
         tier=spec.tier,

@@ -16,18 +16,8 @@ from tests.simulation.shared.kernel import Kernel, SimProcess, checkpoint, pause
 NOT_AWAITED = frozenset({"stream", "list", "local_path", "keep"})
 READS = frozenset(
     {
+        *("get_batch", "list_unit_members"),
         *(
-            "get_batch",
-            "list_files",
-            "list_unit_candidates",
-            "list_units",
-            "find_units",
-            "list_unit_members",
-            "count_paths",
-            "list_settled_tasks",
-        ),
-        *(
-            "list_workable",
             "load_child_results",
             "list_running",
             "get_positions",
@@ -39,7 +29,7 @@ READS = frozenset(
         ),
         *("list_uploads", "find_run", "get", "head", "get_start_message"),
         "list_failed_tasks",
-        *("get_plan", "find_listed", "list_flowing", "list_admissible", "load_claims", "list_overdue"),
+        *("get_plan", "find_listed", "list_flowing", "load_claims", "list_overdue"),
         *("list_complete_joins", "list_seen", "list_flow_units", "find_unit_numbers", "list_values"),
     }
 )

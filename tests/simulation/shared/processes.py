@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from quire.engine import moves
 from quire.engine.dispatcher import Dispatcher
 from quire.engine.loop import EngineLoop
 from quire.engine.membership import IsGone, Membership
@@ -18,8 +17,7 @@ from quire.ledger.port import OperatorAction, TaskSelection
 from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Missing, Retry, Stale, Unavailable
-from quire.model.pipeline import Pipeline
-from quire.model.pipelines import stored_plan
+from quire.model.plan import Plan, decode_plan
 from tests.simulation.shared.compute import SimCompute
 from tests.simulation.shared.kernel import Kernel, SimIds, SimProcess, SimSignal, pause
 
@@ -36,7 +34,7 @@ class Outside(Struct, frozen=True, kw_only=True):
     blobs: Any
     clock: Clock
     ids: SimIds
-    pipelines: dict[str, Pipeline]
+    pipelines: dict[str, Plan]
 
 
 class House:
@@ -62,7 +60,6 @@ class House:
         clock = outside.clock
         conductor = Scheduler(
             batches=outside.ledger,
-            files=outside.ledger,
             flow=outside.ledger,
             blobs=outside.blobs,
             outbox=Outbox(
@@ -166,11 +163,8 @@ async def intervene(outside: Outside, batch_id: str, name: str, *, tier: int = 3
                 chosen = {"error_class": one.error_class} if tier % 2 else {"path": one.path}
                 await _retry(outside, batch, TaskSelection(**chosen), act)
         case "reopen":
-            plan = stored_plan(batch)
-            if plan is None:
-                status = moves.status_of(batch, outside.pipelines[batch.pipeline])
-            else:
-                status = plan.phases[max(1, batch.position.phase) - 1].name
+            plan = decode_plan(batch.plan)
+            status = plan.phases[max(1, batch.position.phase) - 1].name
             await outside.ledger.reopen(batch.no, act, status=status)
         case "prioritise":
             await outside.ledger.set_priority(batch.no, tier, act)
@@ -185,12 +179,7 @@ async def _retry(outside: Outside, batch: Batch, selection: TaskSelection, act: 
     chosen = await outside.ledger.preview_retry(batch.no, selection)
     if not chosen.failed:
         return
-    plan = stored_plan(batch)
-    if plan is None:
-        pipeline = outside.pipelines[batch.pipeline]
-        move = moves.retry_round(batch, pipeline, min(one[0] for one in chosen.failed), now=act.now)
-        await outside.ledger.retry_tasks(move, selection, act)
-    else:
-        names = [phase.name for phase in plan.phases]
-        waiting = [number for number, phase in enumerate(plan.phases, start=1) if phase.waits]
-        await outside.ledger.retry_flow(batch, selection, act, waiting=waiting, names=names)
+    plan = decode_plan(batch.plan)
+    names = [phase.name for phase in plan.phases]
+    waiting = [number for number, phase in enumerate(plan.phases, start=1) if phase.waits]
+    await outside.ledger.retry_flow(batch, selection, act, waiting=waiting, names=names)

@@ -3,7 +3,7 @@
 from quire.assembly.components import budget
 from quire.assembly.pipelines import build_phase_policy, build_pipelines, build_retry_policy
 from quire.model.batch import Budget
-from quire.model.pipeline import Pace
+from quire.model.plan import Pace
 from quire.settings import (
     BudgetSettings,
     ComputeSettings,

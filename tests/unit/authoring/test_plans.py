@@ -6,8 +6,16 @@ import msgspec
 import pytest
 
 from quire import Document, Folder, Model, Output, Pipeline, Result
-from quire.model.pipeline import Pace
-from quire.model.plan import Accepts, OnFailure, PlanUnit, TakenValue, decode_plan, digest_of, encode_plan
+from quire.model.plan import (
+    Accepts,
+    OnFailure,
+    Pace,
+    PlanUnit,
+    TakenValue,
+    decode_plan,
+    digest_of,
+    encode_plan,
+)
 from quire.model.step import NO_OUTPUT, Step
 
 

@@ -63,7 +63,6 @@ class SmallEngine:
         pipelines = {pipeline.name: pipeline}
         scheduler = Scheduler(
             batches=ledger,
-            files=ledger,
             flow=ledger,
             blobs=self.blobs,
             outbox=Outbox(ledger, ledger, ledger, ledger, self.queues, self.blobs, self.clock),

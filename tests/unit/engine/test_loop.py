@@ -14,7 +14,7 @@ from quire.ledger.port import Settlement, TaskSelection
 from quire.model.batch import Budget, FileOutcome, Hold, Stage, TaskState
 from quire.model.errors import Misconfigured, Retry, Unavailable
 from quire.model.files import Change
-from quire.model.pipeline import Pace
+from quire.model.plan import Pace
 from quire.model.work import Outcome, StepResult
 
 NAMES = [f"d{number % 2}/f{number}" for number in range(5)]

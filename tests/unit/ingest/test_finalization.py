@@ -141,7 +141,7 @@ async def test_who_closes_second_leaves_the_manifest_that_was_handed_over(front)
     async def faster():
         closed = await finalize(front, batch.id)
         at = closed.submission.batch
-        await hand_over(front.batches, front.files, front.blobs, at, phases=1, alive=report_alive)
+        await hand_over(front.batches, front.flow, front.blobs, at, phases=1, alive=report_alive)
 
     closed = await finalize(slower(front, "blobs", "head", faster), batch.id)
     assert (closed.files, closed.size) == (1, 3)

@@ -17,18 +17,18 @@ from msgspec import Struct, structs
 from quire.batches.remote.context import RemoteContext
 from quire.engine.flow_settler import FlowSettler
 from quire.engine.retry import RetryPolicy
-from quire.engine.settlement import decide_settlement, phase_retry_policy
+from quire.engine.settlement import decide_settlement, step_retry_policy
 from quire.ledger.flow_values import phase_of
 from quire.ledger.port import Claim, StoredTask
 from quire.model import ids
 from quire.model.batch import Batch, TaskState
 from quire.model.errors import Misconfigured, Missing, Reject, Retry
-from quire.model.pipeline import Phase
-from quire.model.pipelines import as_plan, stored_plan, to_pipelines
+from quire.model.pipelines import stored_plan, to_pipelines
 from quire.model.plan import Plan, PlanStep
 from quire.model.work import Report
 
 ADOPTION_SECONDS = 5.0  # a batch of an earlier version is taken over within
+_SETTLED = frozenset({TaskState.DONE, TaskState.FAILED, TaskState.SUPERSEDED})
 
 
 class AttemptAddress(Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class AttemptAddress(Struct, frozen=True, kw_only=True):
 class RemoteStep(Struct, frozen=True):
     """The step that an attempt runs, by the rules of its batch's pipeline."""
 
-    rules: Phase | PlanStep
+    rules: PlanStep
     phase: str
     task_prefix: str
     waits: bool = False  # it is about a folder or the batch
@@ -131,19 +131,8 @@ async def find_task(context: RemoteContext, batch: Batch, task_no: int) -> Found
     if not phase_of(task_no) and stored_plan(batch) is not None:
         task_no = await context.flow.find_adopted(batch.no, task_no) or task_no
     task = await context.tasks.get_task(batch.no, task_no)
-    if not phase_of(task_no) and stored_plan(batch) is not None:
-        done = _find_plan(context, batch).phases[task.phase - 1]  # settled before its batch was adopted
-        return FoundAttempt(batch, task, RemoteStep(done.steps[0], done.name, done.task_prefix))
     if not phase_of(task_no):
-        pipeline = to_pipelines(context.pipelines).of(batch)
-        if isinstance(pipeline, Plan):
-            raise Retry(
-                f"batch {batch.id} is being taken over from an earlier version of Quire; send it again",
-                code="too_early",
-                delay_seconds=ADOPTION_SECONDS,
-            )
-        phase = pipeline.phases[task.phase - 1]
-        return FoundAttempt(batch, task, RemoteStep(phase, phase.name, phase.task_prefix))
+        return FoundAttempt(batch, task, _find_former_step(context, batch, task))
     claim = (await context.flow.load_claims(batch.no, [task_no])).get(task_no)
     if claim is None or claim.place is None:
         raise Missing(f"there is no task {task_no} in that batch", code="unknown_task")
@@ -152,10 +141,24 @@ async def find_task(context: RemoteContext, batch: Batch, task_no: int) -> Found
     return FoundAttempt(batch, structs.replace(task, claim=claim), step)
 
 
+def _find_former_step(context: RemoteContext, batch: Batch, task: StoredTask) -> RemoteStep:
+    """That of a task which an earlier version has settled; others get another number when their batch is
+    adopted.
+    """
+    phase = _find_plan(context, batch).phases[task.phase - 1]
+    if stored_plan(batch) is None or task.state not in _SETTLED:
+        raise Retry(
+            f"batch {batch.id} is being taken over from an earlier version of Quire; send it again",
+            code="too_early",
+            delay_seconds=ADOPTION_SECONDS,
+        )
+    return RemoteStep(phase.steps[0], phase.name, phase.task_prefix)
+
+
 def _find_plan(context: RemoteContext, batch: Batch) -> Plan:
     """The plan with the limits of this process; without the pipeline, the one that is stored."""
     try:
-        return as_plan(to_pipelines(context.pipelines).of(batch))
+        return to_pipelines(context.pipelines).of(batch)
     except Misconfigured:
         stored = stored_plan(batch)
         if stored is None:
@@ -175,14 +178,11 @@ async def settle(
     other programs for our own steps differ from ours.
     """
     now, batch_no = context.clock.now(), found.batch.no
-    step_policy = phase_retry_policy(found.step.rules, policy)
+    step_policy = step_retry_policy(found.step.rules, policy)
     settlement = decide_settlement(report, found.claim, step_policy, now=now, fraction=context.ids.fraction())
     if cache_key is not None:
         settlement = structs.replace(settlement, cache_key=cache_key)
-    if found.claim.place is None:
-        settled = await context.tasks.settle_reports(batch_no, [settlement], now=now)
-    else:
-        settled = await FlowSettler(context.flow).settle(batch_no, [(settlement, found.claim)], now=now)
+    settled = await FlowSettler(context.flow).settle(batch_no, [(settlement, found.claim)], now=now)
     if settled.applied:
         return CallbackAnswer(ok=True)
     return await _answer_stale(context, found, report.attempt)

@@ -5,15 +5,14 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from quire.blobs.port import Blobs
-from quire.ledger.port import BatchStore, FileStore, FlowStore, MemberStore, RecordStore, TaskStore
+from quire.ledger.port import BatchStore, FlowStore, MemberStore, RecordStore, TaskStore
 from quire.model.clock import Clock
 from quire.model.ids import Ids
-from quire.model.pipelines import AnyPipeline
+from quire.model.plan import Plan
 
 
 class RemoteContext(Struct, frozen=True, kw_only=True):
     batches: BatchStore
-    files: FileStore
     tasks: TaskStore
     flow: FlowStore
     records: RecordStore
@@ -21,4 +20,4 @@ class RemoteContext(Struct, frozen=True, kw_only=True):
     blobs: Blobs
     clock: Clock
     ids: Ids
-    pipelines: Mapping[str, AnyPipeline]
+    pipelines: Mapping[str, Plan]

@@ -7,6 +7,7 @@ where workers run.
 """
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
@@ -36,7 +37,7 @@ from quire.ledger.port import BatchFilter
 from quire.model import ids
 from quire.model.batch import AT_WORK, Batch, TaskState
 from quire.model.errors import Missing, Reject
-from quire.model.files import stem_and_extension
+from quire.model.files import fold, stem_and_extension
 from quire.model.plan import PlanStep
 from quire.model.work import AttemptKey, Order, StepCall
 
@@ -226,8 +227,8 @@ class LedgerRemoteTasks:
         alias, file, blobs = remote.input_key, order.file, self._context.blobs
         if alias == file.key:
             return
-        path = alias.removeprefix(f"staging/{remote.batch.id}").casefold()
-        if await self._context.files.count_paths(remote.batch.no, {path, path.removeprefix("/")}):
+        path = fold(alias.removeprefix(f"staging/{remote.batch.id}"))
+        if await self._count_paths(remote.batch.no, {path, path.removeprefix("/")}):
             raise Reject(f"a file of the batch has the key {alias!r} of a copy for a worker", code="bad_key")
         with suppress(Missing):
             if (await blobs.head(alias)).size == file.size:
@@ -237,16 +238,24 @@ class LedgerRemoteTasks:
     async def _has_free_keys(self, batch: Batch, step: RemoteStep, order: Order) -> bool:
         """Are the keys of these outputs used by no other file of the batch, and by no output of one?"""
         file = order.file
-        own = file.path.casefold()
+        own = fold(file.path)
         if step.step == "tiff_to_jpeg":
             stem, extension = stem_and_extension(file.path)
             if extension.lower() not in _TIFF_EXTENSIONS:
                 return False  # its extension may be that of the output
-            rivals = {(stem + other).casefold() for other in ("", ".jpg", *_TIFF_EXTENSIONS)} - {own}
+            rivals = {fold(stem + other) for other in ("", ".jpg", *_TIFF_EXTENSIONS)} - {own}
         else:
-            rivals = {output_key(file.path, role).casefold() for role in ROLES[step.step]}
-        taken = await self._context.files.count_paths(batch.no, rivals | {own})
+            rivals = {fold(output_key(file.path, role)) for role in ROLES[step.step]}
+        taken = await self._count_paths(batch.no, rivals | {own})
         return taken.pop(own, 1) == 1 and not taken
+
+    async def _count_paths(self, batch_no: int, paths: set[str]) -> Counter[str]:
+        """How many files of the batch, and folders of its inputs, have each of these folded paths."""
+        found = await self._context.flow.find_listed(batch_no, paths | {f"{path}/" for path in paths})
+        counted: Counter[str] = Counter()
+        for path, there in found.items():
+            counted[path.removesuffix("/")] += len(there)
+        return counted
 
     async def _read(self, key: str, limit: int = MAX_BODY_BYTES) -> bytes | None:
         try:

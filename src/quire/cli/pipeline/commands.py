@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from quire.assembly.own_pipelines import FoundPipeline
-    from quire.model.pipelines import AnyPipeline
+    from quire.model.plan import Plan
     from quire.settings import LoadedSettings
 
 PIPES_WIDTH = 80
@@ -156,22 +156,18 @@ def _describe_found(found: "FoundPipeline") -> dict[str, Any]:
     }
 
 
-def _describe_line(pipeline: "AnyPipeline | None") -> dict[str, Any]:
-    from quire.model.plan import Plan, digest_of
+def _describe_line(pipeline: "Plan | None") -> dict[str, Any]:
+    from quire.model.plan import digest_of
 
     if pipeline is None:
         return {"name": None, "version": None, "phases": None, "steps": None, "digest": None}
-    line: dict[str, Any] = {
+    return {
         "name": pipeline.name,
         "version": pipeline.version,
         "phases": len(pipeline.phases),
-        "steps": len(pipeline.phases),
-        "digest": None,
+        "steps": sum(len(phase.steps) for phase in pipeline.phases),
+        "digest": digest_of(pipeline),
     }
-    if isinstance(pipeline, Plan):
-        line["steps"] = sum(len(phase.steps) for phase in pipeline.phases)
-        line["digest"] = digest_of(pipeline)
-    return line
 
 
 def _describe_origin(line: dict[str, Any], shown: str) -> str:
@@ -184,12 +180,12 @@ def _describe_origin(line: dict[str, Any], shown: str) -> str:
     return f"{shown} ({line['source']}){problem}"
 
 
-def _describe(pipeline: "AnyPipeline") -> dict[str, Any]:
+def _describe(pipeline: "Plan") -> dict[str, Any]:
     import msgspec
 
-    from quire.batches.submission import freeze_pipeline
+    from quire.model.plan import encode_plan
 
-    plan = msgspec.json.decode(freeze_pipeline(pipeline))
+    plan = msgspec.json.decode(encode_plan(pipeline))
     return _describe_line(pipeline) | {"phases": plan["phases"]}
 
 

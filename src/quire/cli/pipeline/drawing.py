@@ -11,8 +11,6 @@ from textwrap import wrap
 from msgspec import Struct
 
 from quire.cli.text import plural, printable
-from quire.model.pipeline import Phase, Pipeline, Unit
-from quire.model.pipelines import AnyPipeline
 from quire.model.plan import OnFailure, Plan, PlanPhase, PlanStep, PlanUnit
 
 INDENT = "   "
@@ -22,9 +20,6 @@ _UNITS = {
     PlanUnit.FILE: "one task per document",
     PlanUnit.FOLDER: "one task per folder",
     PlanUnit.BATCH: "one task for the batch",
-    Unit.FILE: "one task per document",
-    Unit.DIRECTORY: "one task per folder",
-    Unit.BATCH: "one task for the batch",
 }
 _WAITS = {
     PlanUnit.FOLDER: "waits for the documents of the folder and for the folders below it",
@@ -39,12 +34,11 @@ class Box(Struct, frozen=True):
     rows: tuple[tuple[str, str], ...]
 
 
-def draw(pipeline: AnyPipeline, width: int = 80) -> list[str]:
+def draw(pipeline: Plan, width: int = 80) -> list[str]:
     lines = ["", f"{INDENT}documents", f"{INDENT}    │"]
-    phases: Sequence[Phase | PlanPhase] = pipeline.phases
-    for number, phase in enumerate(phases, 1):
+    for number, phase in enumerate(pipeline.phases, 1):
         lines.append(f"{number:>2} {printable(phase.name)}: {_describe_tasks(phase)}")
-        if isinstance(phase, PlanPhase) and phase.unit in _WAITS:
+        if phase.unit in _WAITS:
             lines.append(f"{INDENT}{_WAITS[phase.unit]}")
         boxes = _draw_boxes(_list_boxes(phase), width - len(INDENT))
         lines += [f"{INDENT}{line}".rstrip() for line in boxes]
@@ -53,9 +47,9 @@ def draw(pipeline: AnyPipeline, width: int = 80) -> list[str]:
     return lines
 
 
-def _describe_tasks(phase: Phase | PlanPhase) -> str:
+def _describe_tasks(phase: PlanPhase) -> str:
     text = _UNITS[phase.unit]
-    if isinstance(phase, Phase) or len(phase.steps) == 1:
+    if len(phase.steps) == 1:
         return text
     most = "" if len({one.accepts for one in phase.steps}) == 1 else "up to "
     return text.replace("one task", f"{most}{len(phase.steps)} tasks") + ", side by side"
@@ -78,17 +72,8 @@ def group_branches(steps: Sequence[PlanStep]) -> list[list[PlanStep]]:
     return list(groups.values())
 
 
-def _list_boxes(phase: PlanPhase | Phase) -> list[Box]:
-    if isinstance(phase, Phase):
-        return [_box_of_phase(phase)]
+def _list_boxes(phase: PlanPhase) -> list[Box]:
     return [_box_of_steps(group, waits=phase.waits) for group in group_branches(phase.steps)]
-
-
-def _box_of_phase(phase: Phase) -> Box:
-    rows = [("step", f"{phase.step} {phase.step_version}"), ("limits", _limits(phase.timeout_seconds))]
-    if phase.compute:
-        rows.append(("runs on", phase.compute))
-    return Box(phase.step, tuple(rows))
 
 
 def _box_of_steps(group: Sequence[PlanStep], *, waits: bool) -> Box:
@@ -121,10 +106,8 @@ def _describe_taken(step: PlanStep) -> Iterator[str]:
         yield name if taken.required else f"{name} if there"
 
 
-def _limits(seconds: float, tries: int = 0, at_once: int = 0, resource: str = "") -> str:
-    parts = [f"{seconds:g} s"]
-    if tries:
-        parts.append(plural(tries, "try").replace("trys", "tries"))
+def _limits(seconds: float, tries: int, at_once: int, resource: str) -> str:
+    parts = [f"{seconds:g} s", plural(tries, "try").replace("trys", "tries")]
     if at_once:
         parts.append(f"{at_once} at once")
     if resource:
@@ -166,10 +149,8 @@ def _draw_box(box: Box, width: int) -> list[str]:
     return [f"┌{bar}┐", *(f"│ {line:<{inner}} │" for line in lines), f"└{bar}┘"]
 
 
-def _draw_flow(pipeline: AnyPipeline, number: int, width: int) -> list[str]:
+def _draw_flow(pipeline: Plan, number: int, width: int) -> list[str]:
     """The way to the next phase, with the values that later steps take."""
-    if isinstance(pipeline, Pipeline):
-        return [f"{INDENT}    │"]
     names = list(_list_values_in_use(pipeline, number))
     if not names:
         return [f"{INDENT}    │"]

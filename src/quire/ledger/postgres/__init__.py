@@ -11,7 +11,6 @@ from quire.ledger.documents import KnownDocuments
 from quire.ledger.postgres.adoption import PostgresAdoptionStore
 from quire.ledger.postgres.batches import PostgresBatchStore
 from quire.ledger.postgres.control import PostgresControlStore
-from quire.ledger.postgres.files import PostgresFileStore
 from quire.ledger.postgres.flow import PostgresFlowStore
 from quire.ledger.postgres.flow_claims import PostgresFlowClaimStore
 from quire.ledger.postgres.flow_units import PostgresFlowUnitStore
@@ -27,7 +26,6 @@ from quire.ledger.postgres.uploads import PostgresUploadStore
 class PostgresLedger(
     PostgresUploadStore,
     PostgresBatchStore,
-    PostgresFileStore,
     PostgresTaskStore,
     PostgresFlowStore,
     PostgresAdoptionStore,

@@ -77,10 +77,3 @@ class PostgresBatchStore:
     async def get_start_message(self, batch_no: int) -> str | None:
         row = await self._database.read(lambda connection: one_row(connection, "message", (batch_no,)))
         return None if row is None else row[0]
-
-
-async def find_first_task(connection: Connection, batch: Batch) -> int:
-    """The first task number of the phase the batch is in, in its round."""
-    at = batch.position
-    row = await one_row(connection, "first_task", (batch.no, at.round, at.phase))
-    return 1 if row is None else int(row[0])

@@ -5,22 +5,17 @@ from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.database.postgres_queries import Values, clean_text
-from quire.ledger.port import NO_BATCH, Move, OperatorAction, RetrySelection, TaskSelection
-from quire.ledger.postgres.batches import find_first_task
+from quire.ledger.port import NO_BATCH, OperatorAction, RetrySelection, TaskSelection
 from quire.ledger.postgres.flow_retry import retry
-from quire.ledger.postgres.moves import make_move
 from quire.ledger.postgres.rows import (
     all_rows,
     change,
-    columns,
     hold_over_budget,
     load_batch,
     notify_listeners,
-    numbers,
     one_row,
     record_event,
 )
-from quire.ledger.postgres.withdrawal import recompute_outcomes, supersede_tasks, withdraw_files
 from quire.model.batch import RESET, Batch, Budget, Stage
 from quire.model.errors import Stale
 
@@ -68,11 +63,6 @@ class PostgresControlStore:
             )
 
         return await self._database.read(work)
-
-    async def retry_tasks(self, move: Move, selection: TaskSelection, action: OperatorAction) -> Batch:
-        return await self._database.write(
-            lambda connection: _start_retry_round(connection, move, selection, action)
-        )
 
     async def retry_flow(
         self,
@@ -141,41 +131,11 @@ async def _record_action(
     await notify_listeners(connection)
 
 
-async def _start_retry_round(
-    connection: Connection, move: Move, selection: TaskSelection, action: OperatorAction
-) -> Batch:
-    no = move.batch_no
-    await one_row(connection, "lock_batch", (no,))
-    chosen = await all_rows(connection, "chosen", _wanted(no, selection))
-    if min((phase for _, _, phase, *_ in chosen), default=None) != move.to.phase:
-        raise Stale(f"batch {no}: what is to be retried has changed", code="wrong_state")
-    _, files, phases, roles, roots = columns(chosen)
-    spread = await all_rows(
-        connection,
-        "again_spread",
-        {"no": no, "files": files, "phases": phases, "roles": roles, "roots": roots},
-    )
-    units = [file_no for _, file_no, _, role, _ in chosen if role == "unit"]
-    files, roots, phases = columns(spread)
-    again = {"no": no, "files": files, "roots": roots, "phases": phases, "round": move.to.round}
-    made = await numbers(connection, "again_descendants", again)
-    await supersede_tasks(connection, no, await numbers(connection, "again_own_tasks", again))
-    await withdraw_files(connection, no, [*made, *units])
-    await change(connection, "again_files", again)
-    await recompute_outcomes(connection, no, sorted(set(roots)))
-    await _record_action(
-        connection, no, "batch_retried", action, {"round": move.to.round, "tasks": len(chosen)}
-    )
-    return await make_move(connection, move)
-
-
 async def _reopen(connection: Connection, batch_no: int, action: OperatorAction, status: str) -> Batch:
     if not await change(connection, "reopen", {"status": status, "now": action.now, "no": batch_no}):
         raise Stale("only a batch that was cancelled or ended in error can be reopened", code="wrong_state")
     batch = await load_batch(connection, batch_no)
-    if batch.position.stage is Stage.WORKING:
-        await _reopen_tasks(connection, batch, action.now)
-    elif batch.position.stage is Stage.FLOWING:
+    if batch.position.stage is Stage.FLOWING:
         async with connection.pipeline():
             await change(connection, "flow_reopen_tasks", (batch_no,))
             await change(connection, "flow_reopen", (batch_no,))
@@ -183,21 +143,3 @@ async def _reopen(connection: Connection, batch_no: int, action: OperatorAction,
             await hold_over_budget(connection, batch_no, action.now)
     await _record_action(connection, batch_no, "batch_reopened", action)
     return await load_batch(connection, batch_no)
-
-
-async def _reopen_tasks(connection: Connection, batch: Batch, now: float) -> None:
-    first = await find_first_task(connection, batch)
-    phase = (batch.no, batch.position.round, batch.position.phase)
-    async with connection.pipeline():
-        await change(connection, "reopen_failures", (batch.no, first))
-        await change(connection, "reopen_counts", phase)
-        await change(connection, "reopen_tasks", (batch.no, first))
-        await change(connection, "drop_ranks", phase)
-        await change(connection, "recount_ranks", (batch.no, first))
-        await change(connection, "first_rank", (batch.no,))
-        await change(connection, "count_rank", (batch.no,))
-        await change(connection, "clear_alarm", (batch.no,))
-        await change(connection, "set_alarm_to_next_due", (batch.no,))
-        # Reports that came after its end may have settled the last tasks.
-        await change(connection, "end_phase_when_settled", (now, batch.no))
-        await hold_over_budget(connection, batch.no, now)

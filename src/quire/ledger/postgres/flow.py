@@ -14,7 +14,6 @@ from quire.database.postgres_queries import Values, clean_text
 from quire.ledger.documents import KnownDocuments
 from quire.ledger.flow_rows import EffectRows, folder_file, open_phases, read_join
 from quire.ledger.flow_values import Admission, CompleteJoin, Effects, ListedInput
-from quire.ledger.port import ListedFile
 from quire.ledger.postgres.flow_effects import write_effects
 from quire.ledger.postgres.flow_progress import HeldFlow, ask_flow, hold_flow, read_flow
 from quire.ledger.postgres.rows import (
@@ -27,7 +26,7 @@ from quire.ledger.postgres.rows import (
     one_row,
     record_event,
 )
-from quire.ledger.rows import Row, file_columns, read_file, read_listed_file
+from quire.ledger.rows import Row, file_columns, read_file
 from quire.model.batch import Batch
 from quire.model.errors import Missing, Stale
 from quire.model.files import fold
@@ -108,10 +107,6 @@ class PostgresFlowStore:
         changed = await self._database.write(work)
         self._documents.admit(batch.no, admissions)
         return changed
-
-    async def list_admissible(self, batch_no: int, *, after: int, to: int, limit: int) -> list[ListedFile]:
-        rows = await self._flow_rows("flow_to_admit", (batch_no, after, to, limit))
-        return [read_listed_file(row) for row in rows]
 
     async def rest_batch(self, batch_no: int, member: int, *, now: float) -> None:
         async def work(connection: Connection) -> None:

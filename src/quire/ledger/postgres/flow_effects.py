@@ -83,8 +83,7 @@ class PhaseTotals:
         rows = []
         failures: Counter[str] = Counter()
         for phase, sums in self._sums.items():
-            done, failed, cached, _, *spent = sums.columns
-            rows.append((phase, done, failed, cached, *spent))
+            rows.append((phase, *sums.columns))
             for kind, count in sums.failures.items():
                 failures[clean_text(str(kind)) or ""] += count
         if rows:

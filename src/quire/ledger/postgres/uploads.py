@@ -1,6 +1,6 @@
 """Files arrive: batches are opened, uploads noted, and the batch closed with its first message."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.database.postgres_queries import clean_row, clean_text
@@ -45,10 +45,6 @@ class PostgresUploadStore:
         latest = {upload.path: upload for upload in uploads}
         values = (batch_no, *columns(clean_row(upload_columns(upload)) for upload in latest.values()))
         await self._database.write(lambda connection: change(connection, "upsert_uploads", values))
-
-    async def forget_uploads(self, batch_no: int, paths: Collection[str]) -> None:
-        values = (batch_no, list(paths))
-        await self._database.write(lambda connection: change(connection, "delete_uploads", values))
 
     async def list_uploads(self, batch_no: int, *, after: str = "", limit: int) -> list[Upload]:
         rows = await self._database.read(

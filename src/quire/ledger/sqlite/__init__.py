@@ -9,7 +9,6 @@ from quire.ledger.documents import KnownDocuments
 from quire.ledger.sqlite.adoption import SqliteAdoptionStore
 from quire.ledger.sqlite.batches import SqliteBatchStore
 from quire.ledger.sqlite.control import SqliteControlStore
-from quire.ledger.sqlite.files import SqliteFileStore
 from quire.ledger.sqlite.flow import SqliteFlowStore
 from quire.ledger.sqlite.flow_claims import SqliteFlowClaimStore
 from quire.ledger.sqlite.flow_units import SqliteFlowUnitStore
@@ -25,7 +24,6 @@ from quire.ledger.sqlite.uploads import SqliteUploadStore
 class SqliteLedger(
     SqliteUploadStore,
     SqliteBatchStore,
-    SqliteFileStore,
     SqliteTaskStore,
     SqliteFlowStore,
     SqliteFlowClaimStore,

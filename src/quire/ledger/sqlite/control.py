@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.port import NO_BATCH, Move, OperatorAction, RetrySelection, TaskSelection
-from quire.ledger.sqlite.batches import find_first_task, make_move
+from quire.ledger.port import NO_BATCH, OperatorAction, RetrySelection, TaskSelection
 from quire.ledger.sqlite.flow_retry import retry
-from quire.ledger.sqlite.rows import SQL, fetch_numbers, hold_over_budget, load_batch, record_event
-from quire.ledger.sqlite.withdrawal import recompute_outcomes, supersede_tasks, withdraw_files
+from quire.ledger.sqlite.rows import SQL, hold_over_budget, load_batch, record_event
 from quire.model.batch import RESET, Batch, Budget, Stage
 from quire.model.errors import Stale
 
@@ -49,11 +47,6 @@ class SqliteControlStore:
             return RetrySelection(failed=failed, unsettled=0 if row is None else row[0])
 
         return await self._database.read(work)
-
-    async def retry_tasks(self, move: Move, selection: TaskSelection, action: OperatorAction) -> Batch:
-        return await self._database.write(
-            lambda connection: _start_retry_round(connection, move, selection, action)
-        )
 
     async def retry_flow(
         self,
@@ -122,60 +115,14 @@ def _record_action(
     )
 
 
-def _start_retry_round(
-    connection: sqlite3.Connection, move: Move, selection: TaskSelection, action: OperatorAction
-) -> Batch:
-    no = move.batch_no
-    _drop_choice(connection)  # of one that was rolled back
-    connection.execute(SQL["again_select"], (no, selection.error_class, selection.path))
-    connection.execute(SQL["again_spread"], (no,))
-    if fetch_numbers(connection, "again_phase") != [move.to.phase]:
-        raise Stale(f"batch {no}: what is to be retried has changed", code="wrong_state")
-    (tasks,) = fetch_numbers(connection, "again_count")
-    roots = fetch_numbers(connection, "again_roots")
-    units = fetch_numbers(connection, "again_units")
-    made = fetch_numbers(connection, "again_descendants", (no,))
-    supersede_tasks(connection, no, fetch_numbers(connection, "again_own_tasks", (no,)))
-    withdraw_files(connection, no, [*made, *units])
-    connection.execute(SQL["again_files"], (no, move.to.round))
-    recompute_outcomes(connection, no, roots)
-    _drop_choice(connection)
-    _record_action(connection, no, "batch_retried", action, {"round": move.to.round, "tasks": tasks})
-    return make_move(connection, move)
-
-
-def _drop_choice(connection: sqlite3.Connection) -> None:
-    connection.execute(SQL["again_drop"])
-    connection.execute(SQL["again_drop_chosen"])
-
-
 def _reopen(connection: sqlite3.Connection, batch_no: int, action: OperatorAction, status: str) -> Batch:
     if not connection.execute(SQL["reopen"], (status, action.now, batch_no)).rowcount:
         raise Stale("only a batch that was cancelled or ended in error can be reopened", code="wrong_state")
     batch = load_batch(connection, batch_no)
-    if batch.position.stage is Stage.WORKING:
-        _reopen_tasks(connection, batch, action.now)
-    elif batch.position.stage is Stage.FLOWING:
+    if batch.position.stage is Stage.FLOWING:
         connection.execute(SQL["flow_reopen_tasks"], (batch_no,))
         connection.execute(SQL["flow_reopen"], (batch_no,))
         connection.execute(SQL["set_alarm"], (0, batch_no))
         hold_over_budget(connection, batch_no, action.now)
     _record_action(connection, batch_no, "batch_reopened", action)
     return load_batch(connection, batch_no)
-
-
-def _reopen_tasks(connection: sqlite3.Connection, batch: Batch, now: float) -> None:
-    first = find_first_task(connection, batch)
-    phase = (batch.no, batch.position.round, batch.position.phase)
-    connection.execute(SQL["reopen_failures"], (batch.no, first))
-    connection.execute(SQL["reopen_counts"], phase)
-    connection.execute(SQL["reopen_tasks"], (batch.no, first))
-    connection.execute(SQL["drop_ranks"], phase)
-    connection.execute(SQL["recount_ranks"], (batch.no, first))
-    connection.execute(SQL["first_rank"], (batch.no,))
-    connection.execute(SQL["count_rank"], (batch.no,))
-    connection.execute(SQL["clear_alarm"], (batch.no,))
-    connection.execute(SQL["set_alarm_to_next_due"], (batch.no,))
-    # Reports that came after its end may have settled the last tasks.
-    connection.execute(SQL["end_phase_when_settled"], (now, batch.no))
-    hold_over_budget(connection, batch.no, now)

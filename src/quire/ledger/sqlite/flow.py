@@ -14,8 +14,7 @@ from quire.database.sqlite import SqliteDatabase
 from quire.ledger.documents import KnownDocuments
 from quire.ledger.flow_rows import EffectRows, folder_file, open_phases, read_join
 from quire.ledger.flow_values import Admission, CompleteJoin, Effects, ListedInput
-from quire.ledger.port import ListedFile
-from quire.ledger.rows import file_columns, read_file, read_listed_file
+from quire.ledger.rows import file_columns, read_file
 from quire.ledger.sqlite.flow_settlement import advance, read_cursors, write_effects
 from quire.ledger.sqlite.rows import SQL, load_batch, record_event
 from quire.model.batch import Batch, Stage
@@ -85,10 +84,6 @@ class SqliteFlowStore:
         changed = await self._database.write(work)
         self._documents.admit(batch.no, admissions)
         return changed
-
-    async def list_admissible(self, batch_no: int, *, after: int, to: int, limit: int) -> list[ListedFile]:
-        rows = await self._rows("flow_to_admit", (batch_no, after, to, limit))
-        return [read_listed_file(row) for row in rows]
 
     async def rest_batch(self, batch_no: int, member: int, *, now: float) -> None:
         def work(connection: sqlite3.Connection) -> None:

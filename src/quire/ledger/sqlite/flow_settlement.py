@@ -279,8 +279,7 @@ def _count(connection: sqlite3.Connection, batch_no: int, applied: Sequence[Sett
         by_phase.setdefault(phase_of(one.report.task_no), []).append(one)
     for phase, some in by_phase.items():
         sums = count_settlements(some)
-        done, failed, cached, _, *spent = sums.columns
-        connection.execute(SQL["flow_count_settled"], (done, failed, cached, *spent, batch_no, phase))
+        connection.execute(SQL["flow_count_settled"], (*sums.columns, batch_no, phase))
         connection.executemany(
             SQL["count_failures"], ((batch_no, kind, count) for kind, count in sums.failures.items())
         )

@@ -95,6 +95,9 @@ class SqliteFlowUnitStore:
         wanted = json.dumps(sorted({fold(path) for path in paths}))
         return dict(await self._unit_rows("flow_unit_numbers", (batch_no, wanted, phase)))
 
+    async def list_unit_members(self, batch_no: int, unit_no: int) -> list[ListedFile]:
+        return [read_listed_file(row) for row in await self._unit_rows("unit_members", (batch_no, unit_no))]
+
     async def find_nearest_root(self, batch_no: int, phase: int, path: str) -> int:
         rows = await self._unit_rows("flow_nearest_root", (batch_no, phase, fold(path), path))
         return int(rows[0][0]) if rows else 0

@@ -1,7 +1,7 @@
 """Files arrive: batches are opened, uploads noted, and the batch closed with its first message."""
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import BatchDraft, OutboxMessage, Upload
@@ -32,10 +32,6 @@ class SqliteUploadStore:
     async def record_uploads(self, batch_no: int, uploads: Sequence[Upload]) -> None:
         rows = [(batch_no, *upload_columns(upload)) for upload in uploads]
         await self._database.write(lambda connection: connection.executemany(SQL["upsert_upload"], rows))
-
-    async def forget_uploads(self, batch_no: int, paths: Collection[str]) -> None:
-        rows = [(batch_no, path) for path in paths]
-        await self._database.write(lambda connection: connection.executemany(SQL["delete_upload"], rows))
 
     async def list_uploads(self, batch_no: int, *, after: str = "", limit: int) -> list[Upload]:
         rows = await self._database.read(

@@ -371,10 +371,6 @@ SELECT wanted.path FROM unnest(%s::text[]) AS wanted (path)
 WHERE EXISTS (SELECT 1 FROM files WHERE batch_no = %s AND folded >= wanted.path
               AND folded < left(wanted.path, -1) || '0' AND born = 0)
 
--- name: flow_to_admit
-SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files WHERE batch_no = %s AND file_no > %s AND file_no <= %s AND born = 0 ORDER BY file_no LIMIT %s
-
 -- name: flow_begin_gather
 UPDATE batches SET gathers = 1, sources = sources + 1, cursor = 0, wants_move = true
 WHERE no = %s AND stage = 'flowing' AND gathers = 0 AND sources = 0 AND waits_at = %s

@@ -34,9 +34,6 @@ SET state = excluded.state, size = excluded.size, stamp = excluded.stamp, key = 
     digest = excluded.digest, content_type = excluded.content_type, error_class = excluded.error_class,
     reason = excluded.reason
 
--- name: delete_uploads
-DELETE FROM uploads WHERE batch_no = %s AND path = ANY(%s::text[])
-
 -- name: uploads_after
 SELECT path, state, size, stamp, key, digest, content_type, error_class, reason, cid, config, upload_id, taken_at,
        source_file, tags
@@ -87,93 +84,21 @@ UPDATE batches SET mover = NULL WHERE no = %s AND mover = %s
 -- The compare-and-swap every move goes through; it holds the batch's row until the end.
 UPDATE batches
 SET stage = %(stage)s, phase = %(phase)s, cursor = %(cursor)s, round = %(round)s, status = %(status)s,
-    updated_at = %(now)s, last_file = coalesce(%(last_file)s, last_file), last_task = coalesce(%(last_task)s, last_task),
-    error = %(error)s, completed_at = CASE WHEN %(ends)s THEN %(now)s END,
-    dispatch_at = coalesce(%(dispatch_at)s, dispatch_at), stood = CASE WHEN %(ends)s THEN stage END,
+    updated_at = %(now)s, error = %(error)s, completed_at = CASE WHEN %(ends)s THEN %(now)s END,
+    stood = CASE WHEN %(ends)s THEN stage END,
     started_at = coalesce(started_at, CASE WHEN %(stage)s = 'filling' THEN %(now)s END),
     phase_retries = 0, rests_until = 0,
     hold = CASE WHEN NOT %(ends)s THEN hold END, hold_reason = CASE WHEN NOT %(ends)s THEN hold_reason END,
-    mover = CASE WHEN %(stage)s IN ('filling', 'gathering', 'discovering', 'transforming', 'ending') THEN mover END
+    mover = CASE WHEN %(stage)s = 'filling' THEN mover END
 WHERE no = %(no)s AND stage = %(at_stage)s AND phase = %(at_phase)s AND cursor = %(at_cursor)s AND round = %(at_round)s
 
 -- name: put_off
 UPDATE batches SET phase_retries = %s, rests_until = %s, updated_at = %s
 WHERE no = %s AND stage = %s AND phase = %s AND cursor = %s AND round = %s
 
--- name: open_phase
-INSERT INTO rounds (batch_no, round, phase, name, first_task)
-SELECT no, %s, %s, %s, last_task + 1 FROM batches WHERE no = %s
-
--- name: start_claims_at
--- Tasks of the phase that is opened come next.
-UPDATE batches SET next_task = last_task + 1, rank = NULL WHERE no = %s
-
--- name: insert_files
-INSERT INTO files (batch_no, born, round, file_no, root_no, parent_no, listed, role, path, folded, name, key, size,
-                   content_type, digest, cid, source_file, tags, config)
-SELECT %s, %s, %s, given.*
-FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::boolean[], %s::text[], %s::text[], %s::text[], %s::text[],
-            %s::text[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[]) AS given
-
 -- name: insert_members
 INSERT INTO members (batch_no, unit_no, file_no)
 SELECT %s, given.* FROM unnest(%s::bigint[], %s::bigint[]) AS given ON CONFLICT DO NOTHING
-
--- name: fill_units
-UPDATE files f SET key = given.key, size = given.size, digest = given.digest
-FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::text[]) AS given (file_no, key, size, digest)
-WHERE f.batch_no = %s AND f.file_no = given.file_no
-
--- name: retag_files
-UPDATE files f SET tags = given.tags
-FROM unnest(%s::bigint[], %s::text[]) AS given (file_no, tags)
-WHERE f.batch_no = %s AND f.file_no = given.file_no
-
--- name: retire_files
-UPDATE files SET gone = %s WHERE batch_no = %s AND file_no = ANY(%s::bigint[])
-
--- name: insert_tasks
-INSERT INTO tasks (batch_no, phase, round, task_no, file_no, rank)
-SELECT %s, %s, %s, given.* FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS given
-
--- name: count_tasks
-UPDATE rounds SET total = total + %s WHERE batch_no = %s AND round = %s AND phase = %s
-
--- name: count_ranks
-INSERT INTO ranks (batch_no, round, phase, rank, total)
-SELECT %s, %s, %s, given.* FROM unnest(%s::bigint[], %s::bigint[]) AS given
-ON CONFLICT (batch_no, round, phase, rank) DO UPDATE SET total = ranks.total + excluded.total
-
--- name: judge_inputs
--- A failure stays, whatever later phases say of the file's other descendants.
-UPDATE files f
-SET attempts = f.attempts + given.tries,
-    reason = CASE WHEN f.outcome = 'failed' THEN f.reason ELSE given.reason END,
-    error_class = CASE WHEN f.outcome = 'failed' THEN f.error_class ELSE given.error_class END,
-    outcome = CASE WHEN f.outcome = 'failed' THEN f.outcome ELSE given.outcome END
-FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::text[], %s::text[])
-     AS given (file_no, outcome, tries, error_class, reason)
-WHERE f.batch_no = %s AND f.file_no = given.file_no
-
--- name: judge_members
--- The same for the inputs of all members of units. One input may have files in several: tries add up, the first
--- failure counts, otherwise the last word.
-WITH said AS (
-  SELECT DISTINCT m.root_no, given.*
-  FROM unnest(%(units)s::bigint[], %(outcomes)s::text[], %(tries)s::bigint[], %(classes)s::text[], %(reasons)s::text[])
-       WITH ORDINALITY AS given (unit_no, outcome, tries, error_class, reason, place)
-  JOIN (SELECT m.unit_no, f.root_no FROM members m JOIN files f ON f.batch_no = m.batch_no AND f.file_no = m.file_no
-        WHERE m.batch_no = %(no)s AND m.unit_no = ANY(%(units)s::bigint[])) m ON m.unit_no = given.unit_no
-), given AS (
-  SELECT DISTINCT ON (root_no) root_no, outcome, error_class, reason, sum(tries) OVER (PARTITION BY root_no) AS tries
-  FROM said ORDER BY root_no, outcome = 'failed' DESC, CASE WHEN outcome = 'failed' THEN place ELSE -place END
-)
-UPDATE files f
-SET attempts = f.attempts + given.tries,
-    reason = CASE WHEN f.outcome = 'failed' THEN f.reason ELSE given.reason END,
-    error_class = CASE WHEN f.outcome = 'failed' THEN f.error_class ELSE given.error_class END,
-    outcome = CASE WHEN f.outcome = 'failed' THEN f.outcome ELSE given.outcome END
-FROM given WHERE f.batch_no = %(no)s AND f.file_no = given.root_no
 
 -- name: skip_untouched
 -- `own` is JSON: reasons of their own by content type.
@@ -181,167 +106,17 @@ UPDATE files SET outcome = 'skipped', error_class = %(error_class)s,
                  reason = coalesce(%(own)s::jsonb ->> content_type, replace(%(reason)s, '{type}', content_type))
 WHERE batch_no = %(no)s AND born = 0 AND outcome IS NULL
 
--- name: listed_files
-SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files WHERE batch_no = %s AND file_no > %s AND listed AND gone IS NULL AND round = %s AND enters <= %s
-ORDER BY file_no LIMIT %s
-
--- name: files_of_round
--- The same for a later round, along its own index: the cost follows what is retried.
-SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files WHERE batch_no = %s AND file_no > %s AND listed AND gone IS NULL AND round = %s AND round > 1 AND enters <= %s
-ORDER BY file_no LIMIT %s
-
--- name: all_listed
--- As the phase sees it: in a later round there are files that only later phases made, or took away.
-SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files WHERE batch_no = %(no)s AND file_no > %(after)s AND listed AND born < %(phase)s
-  AND (gone IS NULL OR gone >= %(phase)s)
-ORDER BY file_no LIMIT %(limit)s
-
--- name: listed_where_changed
-SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files WHERE batch_no = %(no)s AND file_no > %(after)s AND listed AND born < %(phase)s
-  AND (gone IS NULL OR gone >= %(phase)s)
-  AND regexp_replace(path, '[^/]*$', '') IN (
-    SELECT regexp_replace(path, '[^/]*$', '') FROM files
-    WHERE batch_no = %(no)s AND round = %(round)s AND round > 1 AND role <> 'unit')
-ORDER BY file_no LIMIT %(limit)s
-
--- name: units
-SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files WHERE batch_no = %s AND file_no > %s AND role = 'unit' AND gone IS NULL AND round = %s AND born = %s
-ORDER BY file_no LIMIT %s
-
--- name: unit_numbers
-SELECT path, file_no FROM files
-WHERE batch_no = %s AND folded = ANY(%s::text[]) AND role = 'unit' AND gone IS NULL AND round = %s AND born = %s
-
 -- name: unit_members
 SELECT f.file_no, f.root_no, f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file,
        f.tags, f.config
 FROM members m JOIN files f ON f.batch_no = m.batch_no AND f.file_no = m.file_no
 WHERE m.batch_no = %s AND m.unit_no = %s ORDER BY f.path, f.file_no
 
--- name: taken_paths
--- A path that is the folder of others is taken too ('0' follows '/'). What a retry withdrew is free again, and
--- units lie nowhere.
-SELECT path, holders
-FROM unnest(%(paths)s::text[]) AS wanted (path),
-LATERAL (
-  SELECT (SELECT count(*) FROM files WHERE batch_no = %(no)s AND folded = wanted.path
-          AND gone IS DISTINCT FROM 0 AND role <> 'unit')
-         + EXISTS (SELECT 1 FROM files WHERE batch_no = %(no)s AND gone IS DISTINCT FROM 0 AND role <> 'unit'
-                   AND folded >= wanted.path || '/' AND folded < wanted.path || '0')::int AS holders
-) AS counted
-WHERE holders > 0
-
--- name: first_task
-SELECT first_task FROM rounds WHERE batch_no = %s AND round = %s AND phase = %s
-
--- name: settled_tasks
-SELECT t.task_no, t.state, CASE WHEN t.cached THEN t.attempt - 1 ELSE t.attempt END, t.result,
-       coalesce(t.error_class, ''), coalesce(t.error, ''),
-       f.file_no, f.root_no, f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file,
-       f.tags, f.config
-FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE t.batch_no = %s AND t.task_no > %s ORDER BY t.task_no LIMIT %s
-
--- name: workable
--- By tier as it is after so much waiting. Compared before it is divided: next to nothing as divisor overflows.
-SELECT b.* FROM batch_rows b LEFT JOIN alarms a ON a.batch_no = b.no
-WHERE b.stage = 'working' AND b.hold IS NULL AND b.dispatch_at <= %(now)s
-  AND (%(only)s::bigint[] IS NULL OR b.no = ANY(%(only)s::bigint[]))
-  AND (%(pipelines)s::text[] IS NULL OR (b.pipeline, b.pipeline_version) IN (
-         SELECT * FROM unnest(%(pipelines)s::text[], %(versions)s::bigint[])))
-  AND (a.due_at <= %(now)s
-       OR (b.rank IS NULL AND b.next_task <= b.last_task)
-       OR (b.rank IS NOT NULL AND EXISTS (SELECT 1 FROM tasks t WHERE t.batch_no = b.no AND t.rank = b.rank
-                                          AND t.state = 'ready')))
-ORDER BY CASE WHEN %(ageing)s <= 0 THEN greatest(1, b.tier)
-              WHEN greatest(0, %(now)s - b.served_at) >= %(ageing)s * (b.tier - 1) THEN 1
-              ELSE b.tier - floor(greatest(0, %(now)s - b.served_at) / %(ageing)s) END,
-         b.served_at, b.no LIMIT %(limit)s
-
--- name: claimable
--- Claims and settlements of one batch go one after the other, and so never wait for each other in a ring.
-SELECT next_task, last_task, rank, (SELECT due_at FROM alarms WHERE batch_no = no)
-FROM batches
-WHERE no = %(no)s AND stage = 'working' AND hold IS NULL AND dispatch_at <= %(now)s
-  AND phase = coalesce(%(phase)s, phase) AND round = coalesce(%(round)s, round)
-FOR UPDATE
-
 -- name: lock_batch
-SELECT rank IS NOT NULL, coalesce(budget_seconds, budget_tokens, budget_money) IS NOT NULL
-FROM batches WHERE no = %s FOR UPDATE
-
--- name: lock_batches
-SELECT no FROM batches WHERE no = ANY(%s::bigint[]) ORDER BY no FOR UPDATE
-
--- name: begin_waiting
--- The attempts before these leave their tasks' rows for the history. Of later ranks none begins: a batch that was
--- taken up again may have such. MATERIALIZED: the limited choice must be made once.
-WITH due AS MATERIALIZED (
-  SELECT * FROM tasks
-  WHERE batch_no = %(no)s AND state = 'waiting' AND due_at <= %(now)s
-    AND (rank IS NULL OR rank <= %(rank)s::bigint)
-  ORDER BY due_at, task_no LIMIT %(limit)s
-), kept AS (
-  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost)
-  SELECT batch_no, task_no, attempt, outcome, coalesce(worker, ''), coalesce(started_at, 0), coalesce(seconds, 0),
-         error_class, error, cost
-  FROM due WHERE outcome IS NOT NULL ON CONFLICT DO NOTHING
-), begun AS (
-  UPDATE tasks t
-  SET state = 'running', attempt = t.attempt + 1, started_at = %(now)s, member = %(member)s, outcome = NULL,
-      worker = NULL, seconds = NULL, error_class = NULL, error = NULL, cost = NULL
-  FROM due WHERE t.batch_no = %(no)s AND t.task_no = due.task_no
-  RETURNING t.task_no, t.attempt, t.failures, t.interruptions, t.started_at, t.file_no, due.due_at
-)
-SELECT b.task_no, b.attempt, b.failures, b.interruptions, b.started_at,
-       f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config
-FROM begun b JOIN files f ON f.batch_no = %(no)s AND f.file_no = b.file_no
-ORDER BY b.due_at, b.task_no
-
--- name: begin_fresh
-WITH begun AS (
-  UPDATE tasks SET state = 'running', attempt = 1, started_at = %(now)s, member = %(member)s
-  WHERE batch_no = %(no)s AND task_no >= %(first)s AND task_no < %(end)s AND state = 'ready'
-  RETURNING task_no, attempt, failures, interruptions, started_at, file_no
-)
-SELECT b.task_no, b.attempt, b.failures, b.interruptions, b.started_at,
-       f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config
-FROM begun b JOIN files f ON f.batch_no = %(no)s AND f.file_no = b.file_no
-ORDER BY b.task_no
-
--- name: begin_of_rank
-WITH ready AS MATERIALIZED (
-  SELECT task_no FROM tasks WHERE batch_no = %(no)s AND rank = %(rank)s AND state = 'ready'
-  ORDER BY task_no LIMIT %(limit)s
-), begun AS (
-  UPDATE tasks t SET state = 'running', attempt = 1, started_at = %(now)s, member = %(member)s
-  FROM ready WHERE t.batch_no = %(no)s AND t.task_no = ready.task_no
-  RETURNING t.task_no, t.attempt, t.failures, t.interruptions, t.started_at, t.file_no
-)
-SELECT b.task_no, b.attempt, b.failures, b.interruptions, b.started_at,
-       f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config
-FROM begun b JOIN files f ON f.batch_no = %(no)s AND f.file_no = b.file_no
-ORDER BY b.task_no
-
--- name: claimed
-UPDATE batches SET next_task = %s, served_at = %s, dispatch_at = %s WHERE no = %s
+SELECT 1 FROM batches WHERE no = %s FOR UPDATE
 
 -- name: clear_alarm
 DELETE FROM alarms WHERE batch_no = %s
-
--- name: set_alarm_to_next_due
-INSERT INTO alarms (batch_no, due_at)
-SELECT no, due_at FROM (
-  SELECT b.no, min(t.due_at) AS due_at FROM batches b
-  JOIN tasks t ON t.batch_no = b.no AND t.state = 'waiting' AND (t.rank IS NULL OR t.rank <= b.rank)
-  WHERE b.no = %s GROUP BY b.no) following
-WHERE due_at IS NOT NULL
-ON CONFLICT (batch_no) DO UPDATE SET due_at = least(alarms.due_at, excluded.due_at)
 
 -- name: earlier
 -- By path, not without case: folders that differ in case are two. Units of earlier rounds that nothing has taken
@@ -364,6 +139,7 @@ FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 WHERE t.batch_no = %s AND t.task_no = %s
 
 -- name: running_tasks
+-- Of batches that flow: what members of an earlier version ran is due again when its batch is adopted.
 SELECT t.batch_no, t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
        t.branch, t.file_no, f.root_no, f.lineage, t.tries, t.given
@@ -375,53 +151,13 @@ ORDER BY t.batch_no, t.task_no
 -- name: positions
 SELECT no, stage, phase, cursor, round FROM batches WHERE no = ANY(%s::bigint[])
 
--- name: settle_tasks
--- The fence: only the current attempt, and only once.
-UPDATE tasks t
-SET state = given.state, due_at = given.due_at, failures = t.failures + given.blamed::int,
-    interruptions = t.interruptions + given.interrupted::int, cached = given.cached, result = given.result,
-    error_class = given.error_class, error = given.error, outcome = given.outcome, worker = given.worker,
-    started_at = given.started_at, seconds = given.seconds, cost = given.cost
-FROM unnest(%s::text[], %s::double precision[], %s::boolean[], %s::boolean[], %s::boolean[], %s::bytea[],
-            %s::text[], %s::text[], %s::text[], %s::text[], %s::double precision[], %s::double precision[],
-            %s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])
-     AS given (state, due_at, blamed, interrupted, cached, result, error_class, error, outcome, worker, started_at,
-               seconds, cost, batch_no, task_no, attempt)
-WHERE t.batch_no = given.batch_no AND t.task_no = given.task_no AND t.attempt = given.attempt
-  AND (t.state = 'running' OR (t.state = 'external' AND given.state <> 'external'))
-RETURNING t.batch_no, t.task_no, t.attempt
-
 -- name: tasks_now
 SELECT task_no, attempt, state, error_class FROM tasks WHERE batch_no = %s AND task_no = ANY(%s::bigint[])
-
--- name: late_success
--- Given up for lost time, but it has arrived while the phase runs and nobody else is at it. Its failure is kept in
--- the history: both parts see the row as it was.
-WITH kept AS (
-  INSERT INTO attempts (batch_no, task_no, attempt, outcome, worker, started_at, seconds, error_class, error, cost)
-  SELECT t.batch_no, t.task_no, t.attempt, t.outcome, coalesce(t.worker, ''), coalesce(t.started_at, 0),
-         coalesce(t.seconds, 0), t.error_class, t.error, t.cost
-  FROM batches b JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
-  JOIN tasks t ON t.batch_no = b.no AND t.task_no >= r.first_task
-  WHERE b.no = %(no)s AND b.stage = 'working' AND t.task_no = %(task_no)s AND t.attempt = %(attempt)s
-    AND t.state IN ('waiting', 'failed') AND t.outcome = 'timed_out'
-  ON CONFLICT DO NOTHING RETURNING batch_no, task_no
-)
-UPDATE tasks t
-SET state = 'done', due_at = NULL, result = %(result)s, error_class = NULL, error = NULL, outcome = 'done',
-    worker = %(worker)s, seconds = %(seconds)s, cost = %(cost)s
-FROM kept WHERE t.batch_no = kept.batch_no AND t.task_no = kept.task_no
 
 -- name: insert_strays
 INSERT INTO strays (batch_no, task_no, attempt, outcome, worker, received_at, kind)
 SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::double precision[],
                      %s::text[])
-
--- name: count_settled
-UPDATE rounds SET done = done + %s, failed = failed + %s, cached = cached + %s, rank_left = rank_left - %s,
-                  seconds = seconds + %s, bytes_in = bytes_in + %s, bytes_out = bytes_out + %s,
-                  tokens_in = tokens_in + %s, tokens_out = tokens_out + %s, money = money + %s
-WHERE (batch_no, round, phase) = (SELECT no, round, phase FROM batches WHERE no = %s)
 
 -- name: count_failures
 INSERT INTO failures (batch_no, error_class, tasks)
@@ -431,7 +167,7 @@ ON CONFLICT (batch_no, error_class) DO UPDATE SET tasks = failures.tasks + exclu
 -- name: hold_over_budget
 WITH held AS (
   UPDATE batches SET hold = 'budget', hold_reason = %(reason)s
-  WHERE no = %(no)s AND hold IS NULL AND stage IN ('working', 'flowing')
+  WHERE no = %(no)s AND hold IS NULL AND stage = 'flowing'
     AND EXISTS (SELECT 1 FROM (SELECT sum(seconds) AS seconds, sum(tokens_in + tokens_out) AS tokens,
                                       sum(money) AS money FROM rounds r WHERE r.batch_no = batches.no) s
                 WHERE s.seconds >= budget_seconds OR s.tokens >= budget_tokens OR s.money >= budget_money)
@@ -448,31 +184,6 @@ WITH held AS (
 )
 SELECT pg_notify('quire', '') FROM (SELECT no FROM told LIMIT 1) one
 
--- name: first_rank
-UPDATE batches SET rank = (SELECT min(rank) FROM ranks k WHERE k.batch_no = batches.no AND k.round = batches.round
-                           AND k.phase = batches.phase)
-WHERE no = %s AND stage = 'working'
-
--- name: next_rank
--- When all of the present rank are settled. NULL when there is no further one: the phase is over then.
-UPDATE batches
-SET rank = (SELECT min(rank) FROM ranks k WHERE k.batch_no = batches.no AND k.round = batches.round
-            AND k.phase = batches.phase AND k.rank > batches.rank)
-WHERE no = %s AND stage = 'working' AND rank IS NOT NULL
-  AND EXISTS (SELECT 1 FROM rounds r WHERE r.batch_no = batches.no AND r.round = batches.round
-              AND r.phase = batches.phase AND r.rank_left <= 0)
-
--- name: count_rank
-UPDATE rounds SET rank_left = k.total
-FROM batches b JOIN ranks k ON k.batch_no = b.no AND k.round = b.round AND k.phase = b.phase AND k.rank = b.rank
-WHERE b.no = %s AND rounds.batch_no = b.no AND rounds.round = b.round AND rounds.phase = b.phase
-
--- name: end_phase_when_settled
-UPDATE batches SET stage = 'transforming', cursor = 0, updated_at = %s, rank = NULL
-WHERE no = %s AND stage = 'working'
-  AND EXISTS (SELECT 1 FROM rounds r WHERE r.batch_no = batches.no AND r.round = batches.round
-              AND r.phase = batches.phase AND r.done + r.failed = r.total)
-
 -- name: remember_results
 -- In order of key: batches that remember the same results cannot wait for each other.
 INSERT INTO step_cache (key, result, made_at)
@@ -487,39 +198,23 @@ SELECT key, result FROM step_cache WHERE key = ANY(%s::text[])
 DELETE FROM step_cache
 WHERE key IN (SELECT key FROM step_cache WHERE key = ANY(%s::text[]) ORDER BY key FOR UPDATE)
 
--- name: give_back
--- Due at once, whatever the clock will say by then.
-UPDATE tasks t SET state = 'waiting', due_at = 0, attempt = t.attempt - 1
-FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS given (batch_no, task_no, attempt)
-WHERE t.batch_no = given.batch_no AND t.task_no = given.task_no AND t.attempt = given.attempt
-  AND t.state = 'running'
-
 -- name: set_alarm
 -- A batch that has ended while the attempt was out has none.
-INSERT INTO alarms (batch_no, due_at) SELECT no, %s FROM batches WHERE no = %s AND stage IN ('working', 'flowing')
+INSERT INTO alarms (batch_no, due_at) SELECT no, %s FROM batches WHERE no = %s AND stage = 'flowing'
 ON CONFLICT (batch_no) DO UPDATE SET due_at = least(alarms.due_at, excluded.due_at)
-
--- name: ring_now
-INSERT INTO alarms (batch_no, due_at)
-SELECT no, 0 FROM batches WHERE no = ANY(%s::bigint[]) AND stage = 'working' ORDER BY no
-ON CONFLICT (batch_no) DO UPDATE SET due_at = 0
 
 -- name: next_alarm
 SELECT min(at) FROM (
-  SELECT greatest(a.due_at, b.dispatch_at) AS at FROM alarms a JOIN batches b ON b.no = a.batch_no
-  WHERE b.stage IN ('working', 'flowing') AND b.hold IS NULL AND greatest(a.due_at, b.dispatch_at) > %(now)s
+  SELECT a.due_at AS at FROM alarms a JOIN batches b ON b.no = a.batch_no
+  WHERE b.stage = 'flowing' AND b.hold IS NULL AND a.due_at > %(now)s
     AND (%(only)s::bigint[] IS NULL OR b.no = ANY(%(only)s::bigint[]))
-  UNION ALL
-  SELECT dispatch_at FROM batches
-  WHERE stage = 'working' AND hold IS NULL AND dispatch_at > %(now)s AND next_task <= last_task
-    AND (%(only)s::bigint[] IS NULL OR no = ANY(%(only)s::bigint[]))
   UNION ALL
   SELECT r.dispatch_at FROM batches b JOIN rounds r ON r.batch_no = b.no AND r.round = 1
   WHERE b.stage = 'flowing' AND b.hold IS NULL AND r.dispatch_at > %(now)s
     AND (%(only)s::bigint[] IS NULL OR b.no = ANY(%(only)s::bigint[]))
   UNION ALL
   SELECT rests_until FROM batches
-  WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming', 'flowing', 'ending')
+  WHERE stage IN ('filling', 'gathering', 'discovering', 'working', 'transforming', 'flowing', 'ending')
     AND stage NOT IN ('done', 'error', 'cancelled') AND rests_until > %(now)s
     AND (%(only)s::bigint[] IS NULL OR no = ANY(%(only)s::bigint[]))) moments
 
@@ -587,14 +282,12 @@ WHERE t.batch_no = %(no)s AND t.state = 'failed' AND t.error_class IS NOT NULL
                                          AND %(path)s IN (g.path, r.path))))
 
 -- name: chosen_failed
--- Of a batch that stopped half-way only those that run again when it goes on.
+-- Of a batch that stopped half-way none runs again when it goes on.
 SELECT t.phase, coalesce(t.error_class, ''), count(*)
 FROM batches b JOIN tasks t ON t.batch_no = b.no
 JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
-LEFT JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
-WHERE b.no = %(no)s AND t.state = 'failed' AND t.error_class IS NOT NULL
-  AND (b.stage = 'done' OR (b.stood = 'working' AND t.task_no >= r.first_task))
+WHERE b.no = %(no)s AND b.stage = 'done' AND t.state = 'failed' AND t.error_class IS NOT NULL
   AND (%(error_class)s::text IS NULL OR t.error_class = %(error_class)s)
   AND (%(path)s::text IS NULL OR f.path = %(path)s OR root.path = %(path)s
        OR (f.role = 'unit' AND EXISTS (SELECT 1 FROM members m
@@ -608,43 +301,6 @@ GROUP BY 1, 2 ORDER BY 1, 2
 SELECT r.total - r.done - r.failed FROM batches b
 JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
 WHERE b.no = %s AND b.stood = 'working'
-
--- name: again_spread
--- The files that go through the new round, and from which phase on. The members of a unit stand for the unit.
-WITH chosen AS (
-  SELECT * FROM unnest(%(files)s::bigint[], %(phases)s::bigint[], %(roles)s::text[], %(roots)s::bigint[])
-                AS given (file_no, phase, role, root_no)
-)
-SELECT file_no, root_no, min(phase) FROM (
-  SELECT file_no, root_no, phase FROM chosen WHERE role <> 'unit'
-  UNION ALL
-  SELECT f.file_no, f.root_no, c.phase FROM chosen c JOIN members m ON m.batch_no = %(no)s AND m.unit_no = c.file_no
-  JOIN files f ON f.batch_no = %(no)s AND f.file_no = m.file_no WHERE c.role = 'unit'
-) spread GROUP BY file_no, root_no
-
--- name: again_descendants
--- What later tasks made of them, all the way down.
-WITH RECURSIVE made (file_no, root_no) AS (
-  SELECT f.file_no, f.root_no
-  FROM unnest(%(files)s::bigint[], %(roots)s::bigint[], %(phases)s::bigint[]) AS a (file_no, root_no, phase)
-  JOIN files f ON f.batch_no = %(no)s AND f.root_no = a.root_no AND f.born >= a.phase AND f.born > 0
-       AND f.parent_no = a.file_no AND f.gone IS DISTINCT FROM 0
-  UNION
-  SELECT f.file_no, f.root_no FROM made
-  JOIN files f ON f.batch_no = %(no)s AND f.root_no = made.root_no AND f.born > 0 AND f.parent_no = made.file_no
-       AND f.gone IS DISTINCT FROM 0
-)
-SELECT file_no FROM made
-
--- name: again_own_tasks
-SELECT t.task_no FROM unnest(%(files)s::bigint[], %(phases)s::bigint[]) AS a (file_no, phase)
-JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = a.file_no
-WHERE t.phase >= a.phase AND t.state <> 'superseded'
-
--- name: again_files
-UPDATE files f SET round = %(round)s, enters = a.phase, gone = CASE WHEN f.gone >= a.phase THEN NULL ELSE f.gone END
-FROM unnest(%(files)s::bigint[], %(phases)s::bigint[]) AS a (file_no, phase)
-WHERE f.batch_no = %(no)s AND f.file_no = a.file_no
 
 -- name: tasks_of_files
 SELECT task_no FROM tasks WHERE batch_no = %s AND file_no = ANY(%s::bigint[]) AND state <> 'superseded'
@@ -674,34 +330,6 @@ UPDATE files SET gone = 0 WHERE batch_no = %s AND file_no = ANY(%s::bigint[])
 SELECT DISTINCT f.root_no FROM members m JOIN files f ON f.batch_no = m.batch_no AND f.file_no = m.file_no
 WHERE m.batch_no = %s AND m.unit_no = ANY(%s::bigint[])
 
--- name: judge_anew
--- Inputs of which something was taken back: what the rest says of them, the first failure before all else.
-WITH theirs AS (
-  SELECT root_no, file_no FROM files WHERE batch_no = %(no)s AND file_no = ANY(%(roots)s::bigint[])
-  UNION
-  SELECT root_no, file_no FROM files
-  WHERE batch_no = %(no)s AND root_no = ANY(%(roots)s::bigint[]) AND born > 0 AND role <> 'unit'
-), about AS (
-  SELECT root_no, file_no FROM theirs
-  UNION
-  SELECT theirs.root_no, m.unit_no FROM theirs JOIN members m ON m.batch_no = %(no)s AND m.file_no = theirs.file_no
-), said AS (
-  SELECT DISTINCT ON (about.root_no) about.root_no, t.state, t.error_class, t.error
-  FROM about
-  LEFT JOIN tasks t ON t.batch_no = %(no)s AND t.file_no = about.file_no AND t.state IN ('failed', 'done')
-  ORDER BY about.root_no, t.state = 'failed' DESC NULLS LAST, t.task_no
-)
-UPDATE files f SET outcome = said.state, error_class = said.error_class, reason = said.error
-FROM said WHERE f.batch_no = %(no)s AND f.file_no = said.root_no
-
--- name: regathered_units
--- Units of earlier rounds whose place is taken by those that the phase gathers now.
-SELECT file_no FROM files
-WHERE batch_no = %(no)s AND role = 'unit' AND born = %(phase)s AND round < %(round)s AND gone IS NULL
-  AND (%(unit)s = 'batch' OR CASE path WHEN '' THEN '' ELSE path || '/' END IN (
-    SELECT regexp_replace(path, '[^/]*$', '') FROM files
-    WHERE batch_no = %(no)s AND round = %(round)s AND round > 1 AND role <> 'unit'))
-
 -- name: descendants_of
 WITH RECURSIVE made (file_no) AS (
   SELECT given.no FROM unnest(%(units)s::bigint[]) AS given (no)
@@ -719,34 +347,6 @@ UPDATE batches SET stage = CASE stood WHEN 'queued' THEN 'filling' ELSE stood EN
                    started_at = coalesce(started_at, CASE stood WHEN 'queued' THEN %(now)s END),
                    phase_retries = 0, rests_until = 0, mover = NULL
 WHERE no = %(no)s AND stage IN ('error', 'cancelled') AND stood IS NOT NULL
-
--- name: reopen_failures
-UPDATE failures SET tasks = failures.tasks - gone.tasks
-FROM (SELECT batch_no, coalesce(error_class, '') AS error_class, count(*) AS tasks FROM tasks
-      WHERE batch_no = %s AND task_no >= %s AND state = 'failed' GROUP BY 1, 2) gone
-WHERE failures.batch_no = gone.batch_no AND failures.error_class = gone.error_class
-
--- name: reopen_counts
-UPDATE rounds SET failed = 0 WHERE batch_no = %s AND round = %s AND phase = %s
-
--- name: reopen_tasks
--- Attempts that were out when it ended belong to nobody any more.
-UPDATE tasks
-SET state = 'waiting', due_at = 0, failures = CASE state WHEN 'failed' THEN 0 ELSE failures END,
-    outcome = CASE state WHEN 'failed' THEN outcome ELSE 'interrupted' END,
-    error_class = CASE state WHEN 'failed' THEN error_class ELSE 'interrupted' END,
-    error = CASE state WHEN 'failed' THEN error ELSE 'the batch ended while this attempt was running' END
-WHERE batch_no = %s AND task_no >= %s AND state IN ('failed', 'running')
-
--- name: drop_ranks
-DELETE FROM ranks WHERE batch_no = %s AND round = %s AND phase = %s
-
--- name: recount_ranks
--- What of each rank is still to settle.
-INSERT INTO ranks (batch_no, round, phase, rank, total)
-SELECT batch_no, round, phase, rank, count(*) FROM tasks
-WHERE batch_no = %s AND task_no >= %s AND state IN ('ready', 'waiting') AND rank IS NOT NULL
-GROUP BY batch_no, round, phase, rank
 
 -- name: list_batches
 SELECT * FROM batch_rows

@@ -224,10 +224,6 @@ SELECT f.path FROM files f INDEXED BY files_folded
 WHERE f.batch_no = ?1 AND ?2 <> '' AND f.folded >= ?2 || '/' AND f.folded < ?2 || '0' AND f.born = 0
   AND substr(f.path, 1, length(?3) + 1) <> ?3 || '/' LIMIT 1
 
--- name: flow_to_admit
-SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files WHERE batch_no = ? AND file_no > ? AND file_no <= ? AND born = 0 ORDER BY file_no LIMIT ?
-
 -- name: flow_begin_gather
 UPDATE batches SET gathers = 1, sources = sources + 1, cursor = 0, wants_move = 1
 WHERE no = ? AND stage = 'flowing' AND gathers = 0 AND sources = 0 AND waits_at = ?

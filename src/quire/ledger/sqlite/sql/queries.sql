@@ -69,85 +69,20 @@ UPDATE batches SET mover = NULL WHERE no = ? AND mover = ?
 -- name: move
 -- The compare-and-swap every move goes through.
 UPDATE batches
-SET stage = ?1, phase = ?2, cursor = ?3, round = ?4, status = ?5, updated_at = ?6,
-    last_file = coalesce(?7, last_file), last_task = coalesce(?8, last_task), error = ?9, completed_at = ?10,
-    dispatch_at = coalesce(?11, dispatch_at), stood = CASE WHEN ?10 IS NULL THEN NULL ELSE stage END,
+SET stage = ?1, phase = ?2, cursor = ?3, round = ?4, status = ?5, updated_at = ?6, error = ?7, completed_at = ?8,
+    stood = CASE WHEN ?8 IS NULL THEN NULL ELSE stage END,
     started_at = coalesce(started_at, CASE WHEN ?1 = 'filling' THEN ?6 END),
     phase_retries = 0, rests_until = 0,
-    hold = CASE WHEN ?10 IS NULL THEN hold END, hold_reason = CASE WHEN ?10 IS NULL THEN hold_reason END,
-    mover = CASE WHEN ?1 IN ('filling', 'gathering', 'discovering', 'transforming', 'ending') THEN mover END
-WHERE no = ?12 AND stage = ?13 AND phase = ?14 AND cursor = ?15 AND round = ?16
+    hold = CASE WHEN ?8 IS NULL THEN hold END, hold_reason = CASE WHEN ?8 IS NULL THEN hold_reason END,
+    mover = CASE WHEN ?1 = 'filling' THEN mover END
+WHERE no = ?9 AND stage = ?10 AND phase = ?11 AND cursor = ?12 AND round = ?13
 
 -- name: put_off
 UPDATE batches SET phase_retries = ?, rests_until = ?, updated_at = ?
 WHERE no = ? AND stage = ? AND phase = ? AND cursor = ? AND round = ?
 
--- name: open_phase
-INSERT INTO rounds (batch_no, round, phase, name, first_task)
-VALUES (?1, ?2, ?3, ?4, 1 + (SELECT last_task FROM batches WHERE no = ?1))
-
--- name: start_claims_at
--- Tasks of the phase that is opened come next.
-UPDATE batches SET next_task = last_task + 1, rank = NULL WHERE no = ?
-
--- name: insert_file
-INSERT INTO files (batch_no, file_no, root_no, born, listed, role, path, folded, name, key, size, content_type,
-                   digest, cid, source_file, tags, config, parent_no, round)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-
 -- name: insert_member
 INSERT OR IGNORE INTO members (batch_no, unit_no, file_no) VALUES (?, ?, ?)
-
--- name: fill_unit
-UPDATE files SET key = ?, size = ?, digest = ? WHERE batch_no = ? AND file_no = ?
-
--- name: retag_file
-UPDATE files SET tags = ? WHERE batch_no = ? AND file_no = ?
-
--- name: retire_file
-UPDATE files SET gone = ? WHERE batch_no = ? AND file_no = ?
-
--- name: insert_task
-INSERT INTO tasks (batch_no, task_no, phase, round, file_no, rank) VALUES (?, ?, ?, ?, ?, ?)
-
--- name: insert_tasks
--- Numbered from ?2 on, without ranks: in one statement.
-INSERT INTO tasks (batch_no, task_no, phase, round, file_no) SELECT ?1, ?2 + key, ?3, ?4, value FROM json_each(?5)
-
--- name: count_tasks
-UPDATE rounds SET total = total + ? WHERE batch_no = ? AND round = ? AND phase = ?
-
--- name: count_ranks
-INSERT INTO ranks (batch_no, round, phase, rank, total) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (batch_no, round, phase, rank) DO UPDATE SET total = total + excluded.total
-
--- name: judge_input
--- A failure stays, whatever later phases say of the file's other descendants.
-UPDATE files
-SET attempts = attempts + ?,
-    reason = CASE WHEN outcome IS 'failed' THEN reason ELSE ? END,
-    error_class = CASE WHEN outcome IS 'failed' THEN error_class ELSE ? END,
-    outcome = CASE WHEN outcome IS 'failed' THEN outcome ELSE ? END
-WHERE batch_no = ? AND file_no = ?
-
--- name: judge_done
--- Many at once that were done at the first try.
-UPDATE files
-SET attempts = attempts + 1,
-    reason = CASE WHEN outcome IS 'failed' THEN reason END,
-    error_class = CASE WHEN outcome IS 'failed' THEN error_class END,
-    outcome = CASE WHEN outcome IS 'failed' THEN outcome ELSE 'done' END
-WHERE batch_no = ?1 AND file_no IN (SELECT value FROM json_each(?2))
-
--- name: judge_members
-UPDATE files
-SET attempts = attempts + ?,
-    reason = CASE WHEN outcome IS 'failed' THEN reason ELSE ? END,
-    error_class = CASE WHEN outcome IS 'failed' THEN error_class ELSE ? END,
-    outcome = CASE WHEN outcome IS 'failed' THEN outcome ELSE ? END
-WHERE batch_no = ?5 AND file_no IN (SELECT f.root_no FROM members m
-                                    JOIN files f ON f.batch_no = m.batch_no AND f.file_no = m.file_no
-                                    WHERE m.batch_no = ?5 AND m.unit_no = ?6)
 
 -- name: skip_untouched
 -- ?4 is JSON: reasons of their own by content type.
@@ -156,103 +91,11 @@ UPDATE files SET outcome = 'skipped', error_class = ?1,
                                    replace(?2, '{type}', content_type))
 WHERE batch_no = ?3 AND born = 0 AND outcome IS NULL
 
--- name: listed_files
-SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND gone IS NULL AND round = ?3 AND enters <= ?4
-ORDER BY file_no LIMIT ?5
-
--- name: files_of_round
--- The same for a later round, along its own index: the cost follows what is retried. `round > 1` is there for the
--- index alone; unless it is called likely, SQLite searches by it and reads all later rounds.
-SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files INDEXED BY files_again
-WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND gone IS NULL AND round = ?3 AND likely(round > 1)
-  AND enters <= ?4
-ORDER BY file_no LIMIT ?5
-
--- name: all_listed
--- As the phase sees it: in a later round there are files that only later phases made, or took away.
-SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND born < ?3 AND (gone IS NULL OR gone >= ?3)
-ORDER BY file_no LIMIT ?4
-
--- name: listed_where_changed
--- rtrim takes away the characters after the last slash: what is left is the folder.
-SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND born < ?5 AND (gone IS NULL OR gone >= ?5)
-  AND rtrim(path, replace(path, '/', '')) IN (
-    SELECT rtrim(path, replace(path, '/', '')) FROM files INDEXED BY files_again
-    WHERE batch_no = ?1 AND round = ?3 AND likely(round > 1) AND role <> 'unit')
-ORDER BY file_no LIMIT ?4
-
--- name: units
-SELECT file_no, root_no, key, path, name, size, content_type, digest, cid, source_file, tags, config
-FROM files INDEXED BY files_units
-WHERE batch_no = ? AND file_no > ? AND role = 'unit' AND gone IS NULL AND round = ? AND born = ?
-ORDER BY file_no LIMIT ?
-
--- name: unit_numbers
-SELECT path, file_no FROM files INDEXED BY files_unit_paths
-WHERE batch_no = ? AND folded IN (SELECT value FROM json_each(?)) AND role = 'unit' AND gone IS NULL
-  AND round = ? AND born = ?
-
 -- name: unit_members
 SELECT f.file_no, f.root_no, f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file,
        f.tags, f.config
 FROM members m JOIN files f ON f.batch_no = m.batch_no AND f.file_no = m.file_no
 WHERE m.batch_no = ? AND m.unit_no = ? ORDER BY f.path, f.file_no
-
--- name: taken_paths
--- A path that is the folder of others is taken too ('0' follows '/'). What a retry withdrew is free again, and
--- units lie nowhere.
-WITH found AS MATERIALIZED (
-  SELECT wanted.value AS path,
-         (SELECT count(*) FROM files INDEXED BY files_folded
-          WHERE batch_no = ?1 AND folded = wanted.value AND gone IS NOT 0 AND role <> 'unit')
-         + EXISTS (SELECT 1 FROM files INDEXED BY files_folded
-                   WHERE batch_no = ?1 AND gone IS NOT 0 AND role <> 'unit'
-                   AND folded >= wanted.value || '/' AND folded < wanted.value || '0') AS holders
-  FROM json_each(?2) wanted)
-SELECT path, holders FROM found WHERE holders > 0
-
--- name: first_task
-SELECT first_task FROM rounds WHERE batch_no = ? AND round = ? AND phase = ?
-
--- name: settled_tasks
-SELECT t.task_no, t.state, CASE WHEN t.cached THEN t.attempt - 1 ELSE t.attempt END, t.result,
-       coalesce(t.error_class, ''), coalesce(t.error, ''),
-       f.file_no, f.root_no, f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file,
-       f.tags, f.config
-FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE t.batch_no = ? AND t.task_no > ? ORDER BY t.task_no LIMIT ?
-
--- name: workable
--- By tier as it is after so much waiting.
-SELECT b.* FROM batch_rows b LEFT JOIN alarms a ON a.batch_no = b.no
-WHERE b.stage = 'working' AND b.hold IS NULL AND b.dispatch_at <= ?1
-  AND (?2 IS NULL OR b.no IN (SELECT value FROM json_each(?2)))
-  AND (?4 IS NULL OR (b.pipeline, b.pipeline_version) IN (
-         SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?4)))
-  AND (a.due_at <= ?1
-       OR (b.rank IS NULL AND b.next_task <= b.last_task)
-       OR (b.rank IS NOT NULL AND EXISTS (SELECT 1 FROM tasks t INDEXED BY tasks_ranked
-                                          WHERE t.batch_no = b.no AND t.rank = b.rank AND t.state = 'ready')))
-ORDER BY CASE WHEN ?5 <= 0 THEN max(1, b.tier)
-              WHEN max(0, ?1 - b.served_at) >= ?5 * (b.tier - 1) THEN 1
-              ELSE b.tier - CAST(max(0, ?1 - b.served_at) / ?5 AS INTEGER) END,
-         b.served_at, b.no LIMIT ?3
-
--- name: claimable
-SELECT next_task, last_task, rank, (SELECT due_at FROM alarms WHERE batch_no = no)
-FROM batches
-WHERE no = ?1 AND stage = 'working' AND hold IS NULL AND dispatch_at <= ?2
-  AND phase = coalesce(?3, phase) AND round = coalesce(?4, round)
-
--- name: due_tasks
--- Of later ranks none: a batch that was taken up again may have such.
-SELECT task_no FROM tasks INDEXED BY tasks_waiting
-WHERE batch_no = ?1 AND state = 'waiting' AND due_at <= ?2 AND (rank IS NULL OR rank <= ?4)
-ORDER BY due_at, task_no LIMIT ?3
 
 -- name: keep_attempt
 -- The attempt before this one leaves the task's row for the history.
@@ -270,30 +113,8 @@ WHERE batch_no = ? AND task_no = ?
 UPDATE tasks SET state = 'running', attempt = 1, started_at = ?, member = ?
 WHERE batch_no = ? AND task_no >= ? AND task_no < ? AND state = 'ready'
 
--- name: ready_of_rank
-SELECT task_no FROM tasks INDEXED BY tasks_ranked
-WHERE batch_no = ? AND rank = ? AND state = 'ready' ORDER BY task_no LIMIT ?
-
--- name: claimed
-UPDATE batches SET next_task = ?, served_at = ?, dispatch_at = ? WHERE no = ?
-
--- name: claimed_range
-SELECT t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
-       f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config
-FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
-WHERE t.batch_no = ? AND t.task_no >= ? AND t.task_no < ? ORDER BY t.task_no
-
 -- name: clear_alarm
 DELETE FROM alarms WHERE batch_no = ?
-
--- name: set_alarm_to_next_due
-INSERT INTO alarms (batch_no, due_at)
-SELECT ?1, due_at FROM (
-  SELECT t.due_at FROM batches b CROSS JOIN tasks t INDEXED BY tasks_waiting
-  ON t.batch_no = b.no AND t.state = 'waiting' AND (t.rank IS NULL OR t.rank <= b.rank) AND t.due_at IS NOT NULL
-  WHERE b.no = ?1 ORDER BY t.due_at LIMIT 1)
-WHERE true
-ON CONFLICT (batch_no) DO UPDATE SET due_at = min(due_at, excluded.due_at)
 
 -- name: earlier
 -- By path, not without case: folders that differ in case are two. Units of earlier rounds that nothing has taken
@@ -318,6 +139,7 @@ FROM tasks t JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 WHERE t.batch_no = ? AND t.task_no = ?
 
 -- name: running_tasks
+-- Of batches that flow: what members of an earlier version ran is due again when its batch is adopted.
 SELECT t.batch_no, t.task_no, t.attempt, t.failures, t.interruptions, t.started_at,
        f.key, f.path, f.name, f.size, f.content_type, f.digest, f.cid, f.source_file, f.tags, f.config,
        t.branch, t.file_no, f.root_no, f.lineage, t.tries, t.given
@@ -345,26 +167,11 @@ SET state = 'done', due_at = NULL, cached = ?, result = NULL, error_class = NULL
     worker = ?, started_at = ?, seconds = ?, cost = NULL
 WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state IN ('running', 'external')
 
--- name: late_success
--- Given up for lost time, but it has arrived while the phase runs and nobody else is at it.
-UPDATE tasks
-SET state = 'done', due_at = NULL, result = ?, error_class = NULL, error = NULL, outcome = 'done', worker = ?,
-    seconds = ?, cost = ?
-WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state = ? AND outcome = 'timed_out'
-  AND EXISTS (SELECT 1 FROM batches b JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
-              WHERE b.no = tasks.batch_no AND b.stage = 'working' AND tasks.task_no >= r.first_task)
-
 -- name: task_now
 SELECT attempt, state, error_class FROM tasks WHERE batch_no = ? AND task_no = ?
 
 -- name: insert_stray
 INSERT INTO strays (batch_no, task_no, attempt, outcome, worker, received_at, kind) VALUES (?, ?, ?, ?, ?, ?, ?)
-
--- name: count_settled
-UPDATE rounds SET done = done + ?, failed = failed + ?, cached = cached + ?, rank_left = rank_left - ?,
-                  seconds = seconds + ?, bytes_in = bytes_in + ?, bytes_out = bytes_out + ?,
-                  tokens_in = tokens_in + ?, tokens_out = tokens_out + ?, money = money + ?
-WHERE (batch_no, round, phase) = (SELECT no, round, phase FROM batches WHERE no = ?)
 
 -- name: count_failures
 INSERT INTO failures (batch_no, error_class, tasks) VALUES (?, ?, ?)
@@ -372,36 +179,11 @@ ON CONFLICT (batch_no, error_class) DO UPDATE SET tasks = tasks + excluded.tasks
 
 -- name: hold_over_budget
 UPDATE batches SET hold = 'budget', hold_reason = ?
-WHERE no = ? AND hold IS NULL AND stage IN ('working', 'flowing')
+WHERE no = ? AND hold IS NULL AND stage = 'flowing'
   AND (budget_seconds IS NOT NULL OR budget_tokens IS NOT NULL OR budget_money IS NOT NULL)
   AND EXISTS (SELECT 1 FROM (SELECT sum(seconds) AS seconds, sum(tokens_in + tokens_out) AS tokens,
                                     sum(money) AS money FROM rounds r WHERE r.batch_no = batches.no) s
               WHERE s.seconds >= budget_seconds OR s.tokens >= budget_tokens OR s.money >= budget_money)
-
--- name: first_rank
-UPDATE batches SET rank = (SELECT min(rank) FROM ranks k WHERE k.batch_no = batches.no AND k.round = batches.round
-                           AND k.phase = batches.phase)
-WHERE no = ? AND stage = 'working'
-
--- name: next_rank
--- When all of the present rank are settled. NULL when there is no further one: the phase is over then.
-UPDATE batches
-SET rank = (SELECT min(rank) FROM ranks k WHERE k.batch_no = batches.no AND k.round = batches.round
-            AND k.phase = batches.phase AND k.rank > batches.rank)
-WHERE no = ? AND stage = 'working' AND rank IS NOT NULL
-  AND EXISTS (SELECT 1 FROM rounds r WHERE r.batch_no = batches.no AND r.round = batches.round
-              AND r.phase = batches.phase AND r.rank_left <= 0)
-
--- name: count_rank
-UPDATE rounds SET rank_left = (SELECT k.total FROM ranks k JOIN batches b ON b.no = k.batch_no AND b.rank = k.rank
-                               WHERE k.batch_no = rounds.batch_no AND k.round = rounds.round AND k.phase = rounds.phase)
-WHERE (batch_no, round, phase) = (SELECT no, round, phase FROM batches WHERE no = ? AND rank IS NOT NULL)
-
--- name: end_phase_when_settled
-UPDATE batches SET stage = 'transforming', cursor = 0, updated_at = ?, rank = NULL
-WHERE no = ? AND stage = 'working'
-  AND EXISTS (SELECT 1 FROM rounds r WHERE r.batch_no = batches.no AND r.round = batches.round
-              AND r.phase = batches.phase AND r.done + r.failed = r.total)
 
 -- name: remember_result
 INSERT OR REPLACE INTO step_cache (key, result, made_at) VALUES (?, ?, ?)
@@ -412,32 +194,23 @@ SELECT key, result FROM step_cache WHERE key IN (SELECT value FROM json_each(?))
 -- name: evict_result
 DELETE FROM step_cache WHERE key = ?
 
--- name: give_back
--- Due at once, whatever the clock will say by then.
-UPDATE tasks SET state = 'waiting', due_at = 0, attempt = attempt - 1
-WHERE batch_no = ? AND task_no = ? AND attempt = ? AND state = 'running'
-
 -- name: set_alarm
 -- A batch that has ended while the attempt was out has none.
-INSERT INTO alarms (batch_no, due_at) SELECT no, ?1 FROM batches WHERE no = ?2 AND stage IN ('working', 'flowing')
+INSERT INTO alarms (batch_no, due_at) SELECT no, ?1 FROM batches WHERE no = ?2 AND stage = 'flowing'
 ON CONFLICT (batch_no) DO UPDATE SET due_at = min(due_at, excluded.due_at)
 
 -- name: next_alarm
 SELECT min(at) FROM (
-  SELECT max(a.due_at, b.dispatch_at) AS at FROM alarms a CROSS JOIN batches b ON b.no = a.batch_no
-  WHERE b.stage IN ('working', 'flowing') AND b.hold IS NULL AND max(a.due_at, b.dispatch_at) > ?1
+  SELECT a.due_at AS at FROM alarms a CROSS JOIN batches b ON b.no = a.batch_no
+  WHERE b.stage = 'flowing' AND b.hold IS NULL AND a.due_at > ?1
     AND (?2 IS NULL OR b.no IN (SELECT value FROM json_each(?2)))
-  UNION ALL
-  SELECT dispatch_at FROM batches
-  WHERE stage = 'working' AND hold IS NULL AND dispatch_at > ?1 AND next_task <= last_task
-    AND (?2 IS NULL OR no IN (SELECT value FROM json_each(?2)))
   UNION ALL
   SELECT r.dispatch_at FROM batches b CROSS JOIN rounds r ON r.batch_no = b.no AND r.round = 1
   WHERE b.stage = 'flowing' AND b.hold IS NULL AND r.dispatch_at > ?1
     AND (?2 IS NULL OR b.no IN (SELECT value FROM json_each(?2)))
   UNION ALL
   SELECT rests_until FROM batches
-  WHERE stage IN ('filling', 'gathering', 'discovering', 'transforming', 'flowing', 'ending')
+  WHERE stage IN ('filling', 'gathering', 'discovering', 'working', 'transforming', 'flowing', 'ending')
     AND stage NOT IN ('done', 'error', 'cancelled') AND rests_until > ?1
     AND (?2 IS NULL OR no IN (SELECT value FROM json_each(?2))))
 
@@ -488,14 +261,12 @@ UPDATE batches SET tier = ?, updated_at = ? WHERE no = ? AND stage NOT IN ('done
 -- name: chosen_failed
 -- Failed tasks by what a person may name: the error class, or the path of their file, of its input, or of a
 -- member of their unit.
--- Of a batch that stopped half-way only those that run again when it goes on.
+-- Of a batch that stopped half-way none runs again when it goes on.
 SELECT t.phase, coalesce(t.error_class, ''), count(*)
 FROM batches b CROSS JOIN tasks t INDEXED BY tasks_failed ON t.batch_no = b.no
 JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
 JOIN files root ON root.batch_no = f.batch_no AND root.file_no = f.root_no
-LEFT JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
-WHERE b.no = ?1 AND t.batch_no = ?1 AND t.state = 'failed'
-  AND (b.stage = 'done' OR (b.stood = 'working' AND t.task_no >= r.first_task)) AND (?2 IS NULL OR t.error_class = ?2)
+WHERE b.no = ?1 AND b.stage = 'done' AND t.batch_no = ?1 AND t.state = 'failed' AND (?2 IS NULL OR t.error_class = ?2)
   AND (?3 IS NULL OR f.path = ?3 OR root.path = ?3
        OR (f.role = 'unit' AND EXISTS (SELECT 1 FROM members m
                                        JOIN files g ON g.batch_no = m.batch_no AND g.file_no = m.file_no
@@ -507,9 +278,6 @@ GROUP BY 1, 2 ORDER BY 1, 2
 SELECT r.total - r.done - r.failed FROM batches b
 JOIN rounds r ON r.batch_no = b.no AND r.round = b.round AND r.phase = b.phase
 WHERE b.no = ? AND b.stood = 'working'
-
--- name: again_drop
-DROP TABLE IF EXISTS temp.again
 
 -- name: again_drop_chosen
 DROP TABLE IF EXISTS temp.chosen
@@ -526,46 +294,6 @@ WHERE t.batch_no = ?1 AND t.state = 'failed' AND (?2 IS NULL OR t.error_class = 
                                        JOIN files g ON g.batch_no = m.batch_no AND g.file_no = m.file_no
                                        JOIN files r ON r.batch_no = m.batch_no AND r.file_no = g.root_no
                                        WHERE m.batch_no = ?1 AND m.unit_no = f.file_no AND ?3 IN (g.path, r.path))))
-
--- name: again_spread
--- The files that go through the new round, and from which phase on. The members of a unit stand for the unit.
-CREATE TEMP TABLE again AS
-SELECT file_no, root_no, min(phase) AS phase FROM (
-  SELECT file_no, root_no, phase FROM temp.chosen WHERE role <> 'unit'
-  UNION ALL
-  SELECT f.file_no, f.root_no, c.phase FROM temp.chosen c
-  CROSS JOIN members m ON m.batch_no = ?1 AND m.unit_no = c.file_no
-  CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = m.file_no WHERE c.role = 'unit'
-) GROUP BY file_no, root_no
-
--- name: again_units
--- Failed units themselves give way to those that the new round gathers.
-SELECT DISTINCT file_no FROM temp.chosen WHERE role = 'unit'
-
--- name: again_count
-SELECT count(*) FROM temp.chosen
-
--- name: again_phase
-SELECT min(phase) FROM temp.chosen
-
--- name: again_descendants
--- What later tasks made of them, all the way down.
-WITH RECURSIVE made (file_no, root_no, phase) AS (
-  SELECT f.file_no, f.root_no, a.phase FROM temp.again a
-  CROSS JOIN files f INDEXED BY files_parent
-       ON f.batch_no = ?1 AND f.root_no = a.root_no AND f.born >= a.phase AND f.born > 0
-       AND f.parent_no = a.file_no AND f.gone IS NOT 0
-  UNION
-  SELECT f.file_no, f.root_no, made.phase FROM made
-  CROSS JOIN files f INDEXED BY files_parent
-       ON f.batch_no = ?1 AND f.root_no = made.root_no AND f.born > 0 AND f.parent_no = made.file_no
-       AND f.gone IS NOT 0
-)
-SELECT file_no FROM made
-
--- name: again_own_tasks
-SELECT t.task_no FROM temp.again a CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ? AND t.file_no = a.file_no
-WHERE t.phase >= a.phase AND t.state <> 'superseded'
 
 -- name: tasks_of_files
 SELECT task_no FROM tasks INDEXED BY tasks_of_file
@@ -591,56 +319,10 @@ UPDATE tasks SET state = 'superseded' WHERE batch_no = ? AND task_no IN (SELECT 
 -- name: withdraw_files
 UPDATE files SET gone = 0 WHERE batch_no = ? AND file_no IN (SELECT value FROM json_each(?))
 
--- name: again_files
-UPDATE files SET round = ?2, enters = a.phase,
-                 gone = CASE WHEN files.gone >= a.phase THEN NULL ELSE files.gone END
-FROM temp.again a WHERE files.batch_no = ?1 AND files.file_no = a.file_no
-
--- name: again_roots
-SELECT DISTINCT root_no FROM temp.again
-
 -- name: roots_of_members
 -- The inputs of all members of these units.
 SELECT DISTINCT f.root_no FROM members m CROSS JOIN files f ON f.batch_no = m.batch_no AND f.file_no = m.file_no
 WHERE m.batch_no = ? AND m.unit_no IN (SELECT value FROM json_each(?))
-
--- name: judge_anew
--- Inputs of which something was taken back: what the rest says of them, the first failure before all else. The
--- bare columns are those of the row that min() is of.
-UPDATE files SET outcome = said.state, error_class = said.error_class, reason = said.error
-FROM (
-  WITH theirs AS (
-    SELECT f.root_no, f.file_no FROM json_each(?2) r
-    CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = r.value
-    UNION
-    SELECT f.root_no, f.file_no FROM json_each(?2) r
-    CROSS JOIN files f INDEXED BY files_made
-    ON f.batch_no = ?1 AND f.root_no = r.value AND f.born > 0 AND f.role <> 'unit'
-  ), about AS (
-    SELECT root_no, file_no FROM theirs
-    UNION
-    SELECT theirs.root_no, m.unit_no FROM theirs
-    CROSS JOIN members m INDEXED BY members_file ON m.batch_no = ?1 AND m.file_no = theirs.file_no
-  )
-  SELECT about.root_no, t.state, t.error_class, t.error,
-         min(CASE t.state WHEN 'failed' THEN t.task_no WHEN 'done' THEN t.task_no + 4611686018427387904
-             ELSE 9223372036854775807 END)
-  FROM about LEFT JOIN tasks t INDEXED BY tasks_of_file
-  ON t.batch_no = ?1 AND t.file_no = about.file_no AND t.state IN ('failed', 'done')
-  GROUP BY about.root_no
-) said
-WHERE files.batch_no = ?1 AND files.file_no = said.root_no
-
--- name: regathered_units
--- Units of earlier rounds whose place is taken by those that the phase gathers now.
-SELECT file_no FROM files INDEXED BY files_units
-WHERE batch_no = ?1 AND role = 'unit' AND born = ?2 AND round < ?3 AND gone IS NULL
-  AND (?4 = 'batch' OR path || '/' IN (
-    SELECT rtrim(path, replace(path, '/', '')) FROM files INDEXED BY files_again
-    WHERE batch_no = ?1 AND round = ?3 AND likely(round > 1) AND role <> 'unit')
-    OR (path = '' AND EXISTS (SELECT 1 FROM files INDEXED BY files_again
-                              WHERE batch_no = ?1 AND round = ?3 AND likely(round > 1) AND role <> 'unit'
-                              AND instr(path, '/') = 0)))
 
 -- name: descendants_of
 WITH RECURSIVE made (file_no) AS (
@@ -658,34 +340,6 @@ UPDATE batches SET stage = CASE stood WHEN 'queued' THEN 'filling' ELSE stood EN
                    updated_at = ?2, started_at = coalesce(started_at, CASE stood WHEN 'queued' THEN ?2 END),
                    phase_retries = 0, rests_until = 0, mover = NULL
 WHERE no = ?3 AND stage IN ('error', 'cancelled') AND stood IS NOT NULL
-
--- name: reopen_failures
-UPDATE failures SET tasks = failures.tasks - gone.tasks
-FROM (SELECT coalesce(error_class, '') AS error_class, count(*) AS tasks FROM tasks INDEXED BY tasks_failed
-      WHERE batch_no = ?1 AND task_no >= ?2 AND state = 'failed' GROUP BY 1) gone
-WHERE failures.batch_no = ?1 AND failures.error_class = gone.error_class
-
--- name: reopen_counts
-UPDATE rounds SET failed = 0 WHERE batch_no = ? AND round = ? AND phase = ?
-
--- name: reopen_tasks
--- Attempts that were out when it ended belong to nobody any more.
-UPDATE tasks
-SET state = 'waiting', due_at = 0, failures = CASE state WHEN 'failed' THEN 0 ELSE failures END,
-    outcome = CASE state WHEN 'failed' THEN outcome ELSE 'interrupted' END,
-    error_class = CASE state WHEN 'failed' THEN error_class ELSE 'interrupted' END,
-    error = CASE state WHEN 'failed' THEN error ELSE 'the batch ended while this attempt was running' END
-WHERE batch_no = ? AND task_no >= ? AND state IN ('failed', 'running')
-
--- name: drop_ranks
-DELETE FROM ranks WHERE batch_no = ? AND round = ? AND phase = ?
-
--- name: recount_ranks
--- What of each rank is still to settle.
-INSERT INTO ranks (batch_no, round, phase, rank, total)
-SELECT batch_no, round, phase, rank, count(*) FROM tasks
-WHERE batch_no = ? AND task_no >= ? AND state IN ('ready', 'waiting') AND rank IS NOT NULL
-GROUP BY batch_no, round, phase, rank
 
 -- name: list_batches
 SELECT * FROM batch_rows
