@@ -180,6 +180,68 @@ async def test_a_step_that_stops_lets_its_document_visit_no_further_phase(runs):
     assert (await runs.inputs(batch))["a.txt"].outcome is FileOutcome.FAILED
 
 
+async def members_of(runs, stops, judge, names):
+    """The documents of the batch's task, by path, as its step is given them."""
+    given = []
+
+    def judged(call, order):
+        if call.step != "plan.all":
+            return judge(call, order)
+        given.append(order.file.key)
+        return Outcome.DONE, StepResult()
+
+    await runs.run(plan(phase(*stops), phase(step("all"), unit=PlanUnit.BATCH)), names, judged)
+    listed = msgspec.json.decode(await runs.small.blobs.get(given[0]), type=list[MemberFile])
+    return [(one.path, one.tags) for one in listed]
+
+
+async def test_a_stopped_document_is_no_member_of_folders_and_of_the_batch(runs):
+    given = {}
+
+    def judge(call, order):
+        if call.step != "plan.one":
+            given[call.step, order.file.path] = order.file.key
+        return (Outcome.REJECTED if order.file.path.endswith("bad.txt") else Outcome.DONE), None
+
+    stops = plan(
+        phase(step("one", on_failure=OnFailure.STOP)),
+        phase(step("folder"), unit=PlanUnit.FOLDER),
+        phase(step("all"), unit=PlanUnit.BATCH),
+    )
+    batch = await runs.run(stops, ["a/bad.txt", "a/good.txt", "b/bad.txt"], judge)
+    members = {
+        about: [one["path"] for one in msgspec.json.decode(await runs.small.blobs.get(key))]
+        for about, key in given.items()
+    }
+    assert members == {
+        ("plan.folder", "a"): ["a/good.txt"],
+        ("plan.folder", ""): [],
+        ("plan.all", ""): ["a/good.txt"],
+    }
+    assert (await runs.inputs(batch))["b/bad.txt"].outcome is FileOutcome.FAILED
+    assert ("b/bad.txt", True) in await runs.files(batch), "it is handed over all the same"
+
+
+async def test_what_stands_for_a_stopped_document_is_no_member_and_what_has_joined_is_one(runs):
+    def judge(call, order):
+        if call.step == "plan.bad" and order.file.path != "fine.txt":
+            return Outcome.REJECTED, None
+        if call.step == "plan.make":
+            made = (product("new.txt", Change.REPLACE), product("more.txt", Change.JOIN))
+            return Outcome.DONE, StepResult(products=made)
+        return Outcome.DONE, StepResult(tags=("seen",))
+
+    beside = (step("make", "x*"), step("tag", "!x*"), step("bad", on_failure=OnFailure.STOP))
+    found = await members_of(runs, beside, judge, ["fine.txt", "x.txt", "y.txt"])
+    assert found == [("fine.txt", ("seen",)), ("x.txt.more.txt", ())]
+
+
+async def test_a_document_that_passes_a_failed_step_is_a_member(runs):
+    failing = (step("one", on_failure=OnFailure.PASS),)
+    found = await members_of(runs, failing, lambda *_: (Outcome.REJECTED, None), ["a.txt"])
+    assert found == [("a.txt", ())]
+
+
 async def test_failures_are_tried_again_and_counted(runs):
     tries = Counter()
 
@@ -468,6 +530,31 @@ class TestRetrying:
         chosen = TaskSelection(**selection)
         await runs.small.ledger.retry_flow(batch, chosen, action, waiting=waiting, names=names)
         return await runs.carry_on(pipeline, judge)
+
+    async def test_a_stopped_document_that_succeeds_in_a_new_round_is_a_member_then(self, runs):
+        listed = []
+
+        def judge(call, order):
+            if call.step == "plan.all":
+                listed.append(order.file.key)
+                return Outcome.DONE, None
+            bad = call.step == "plan.one" and not again and order.file.path == "a.txt"
+            bad = bad or (call.step == "plan.last" and order.file.path == "b.txt")
+            return (Outcome.REJECTED if bad else Outcome.DONE), None
+
+        again = []
+        line = plan(
+            phase(step("one", on_failure=OnFailure.STOP)),
+            phase(step("all"), unit=PlanUnit.BATCH),
+            phase(step("last", on_failure=OnFailure.STOP)),
+        )
+        batch = await runs.run(line, ["a.txt", "b.txt"], judge)
+        again.append(True)
+        await self.retry(runs, batch, line, judge)
+        members = [
+            [one["path"] for one in msgspec.json.decode(await runs.small.blobs.get(key))] for key in listed
+        ]
+        assert members == [["b.txt"], ["a.txt", "b.txt"]]
 
     async def test_only_what_failed_runs_again_and_goes_on(self, runs):
         two = plan(phase(step("one")), phase(step("two")))
