@@ -1,23 +1,19 @@
-"""Answers to tasks that wait for somebody outside: the tokens they are given, and the queue on which answers
-arrive.
-"""
+"""Answers to tasks that wait for somebody outside: the queue on which they arrive."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import cached_property
 
 from quire.assembly.components import Components
 from quire.assembly.pipelines import build_retry_policy
 from quire.assembly.queues import apply_table
 from quire.assembly.remote import bucket_prefix
-from quire.assembly.secrets import load_signing_secret, load_valid_secrets
+from quire.assembly.secrets import load_valid_secrets
 from quire.batches.remote.answers import Answer, complete_task, read_message
 from quire.consumers.consumer import Consumer
 from quire.model.errors import Retry, Unavailable
 from quire.model.queues import QueuePolicy
-from quire.model.task_tokens import TokenAddress, issue_token
 from quire.queues.port import LeasedMessage
 from quire.settings import Settings
 from quire.system import LoopSignal
@@ -31,22 +27,6 @@ AGAIN_SECONDS = 5.0
 _log = logging.getLogger("quire.answers")
 
 Trouble = Callable[[str | None], None]
-
-
-class TokenIssuer:
-    """Issues the tokens by which somebody outside may complete tasks. The secret is loaded, or created, when
-    the first one is asked for.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    def __call__(self, address: TokenAddress) -> str:
-        return issue_token(self._secret, address)
-
-    @cached_property
-    def _secret(self) -> bytes:
-        return load_signing_secret(self._settings)
 
 
 def answers_policy(settings: Settings) -> QueuePolicy:

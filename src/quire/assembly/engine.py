@@ -6,7 +6,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from functools import partial
 from pathlib import Path
 
-from quire.assembly.answers import TokenIssuer, consuming_answers
 from quire.assembly.blobs import open_blobs
 from quire.assembly.components import Components, EngineComponents, build_components, field_values
 from quire.assembly.ledger import Listen, Stores, open_stores
@@ -15,9 +14,9 @@ from quire.assembly.local_workers import LOCAL, LocalWorkers
 from quire.assembly.member_pipelines import MemberPipelines, find_own_pipelines
 from quire.assembly.pipelines import build_phase_policy, build_retry_policy, build_shares
 from quire.assembly.presence import HomeMember, join_home, lock_request
-from quire.assembly.queue_compute import start_queue_compute
 from quire.assembly.queues import queue_policies
 from quire.assembly.resource_limits import SharedLimits
+from quire.assembly.secrets import TokenIssuer
 from quire.blobs.local import LocalBlobs
 from quire.blobs.port import Blobs
 from quire.blobs.probe import probe
@@ -189,6 +188,8 @@ class EngineStarter:
         """Only where a step may ask somebody outside."""
         if not schedules or not may_wait_for_answers(to_pipelines(self._components.pipelines)):
             return nullcontext()
+        from quire.assembly.answers import consuming_answers
+
         return consuming_answers(self._settings, self._components, loop.wake, self._trouble)
 
     def _start_computes(
@@ -224,6 +225,8 @@ class EngineStarter:
                 signal=signal,
             )
         if "queue" in used and schedules:
+            from quire.assembly.queue_compute import start_queue_compute
+
             computes["queue"] = start_queue_compute(
                 self._settings, self._components, self._presence.name, signal
             )

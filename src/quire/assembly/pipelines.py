@@ -1,4 +1,4 @@
-"""Pipelines and policies, from settings."""
+"""Pipelines and policies, from settings. Built-in pipelines are imported when they are built."""
 
 from collections.abc import Sequence
 
@@ -8,8 +8,6 @@ from quire.assembly.member_pipelines import MemberPipelines, find_own_pipelines
 from quire.engine.retry import PhasePolicy, RetryPolicy
 from quire.engine.sharing import Shares
 from quire.model.plan import Pace, Plan
-from quire.pipelines.markdown import build_markdown
-from quire.pipelines.preprocess import build_preprocess
 from quire.settings import Settings
 
 
@@ -26,6 +24,8 @@ def build_built_in(settings: Settings) -> list[Plan]:
 
 def _build_markdown(settings: Settings) -> Plan:
     """With the converter of the library: it is the same conversion."""
+    from quire.pipelines.markdown import build_markdown
+
     chosen = settings.library
     return build_markdown(
         converter=chosen.converter,
@@ -35,6 +35,8 @@ def _build_markdown(settings: Settings) -> Plan:
 
 
 def _build_preprocess(settings: Settings) -> Plan:
+    from quire.pipelines.preprocess import build_preprocess
+
     chosen, where = settings.preprocess, settings.compute
     # All local: there is one compute, and it needs no name.
     alone = where.pdf == where.tiff == where.image == "local"

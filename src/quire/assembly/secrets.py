@@ -1,15 +1,35 @@
-"""The secret that signs URLs and callbacks: from settings, or created once in the home folder."""
+"""The secret that signs URLs, callbacks and the tokens of tasks: from settings, or created once in the home
+folder.
+"""
 
 import os
 import secrets
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
 from quire.model.errors import Misconfigured
+from quire.model.task_tokens import TokenAddress, issue_token
 from quire.settings import Settings
 
 BYTES = 32
 FILE = "secret"
+
+
+class TokenIssuer:
+    """Issues the tokens by which somebody outside may complete tasks. The secret is loaded, or created, when
+    the first one is asked for.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def __call__(self, address: TokenAddress) -> str:
+        return issue_token(self._secret, address)
+
+    @cached_property
+    def _secret(self) -> bytes:
+        return load_signing_secret(self._settings)
 
 
 def load_signing_secret(settings: Settings) -> bytes:

@@ -26,9 +26,9 @@ from quire.tools.folder_scan import FolderListing, ScannedFile
 
 READERS = 8
 FIRST_FILES = 4  # stored and recorded before any other is read: the first result must not wait for many
-CHUNK_FILES = 16
+CHUNK_FILES = 8  # few enough for one thread: the readers are as many threads as the disk can use
 CHUNK_BYTES = 4 << 20
-WAITING_CHUNKS = 32
+WAITING_CHUNKS = 64
 RECORDED_AT_ONCE = 500
 NAMES_AT_ONCE = 5000
 FIRST_PAUSE_SECONDS = 0.1

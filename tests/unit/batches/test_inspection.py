@@ -323,10 +323,10 @@ COUNTS = [
         (Stage.FLOWING, {}, "working in TWO: 3 of 9"),
         (Stage.ENDING, {}, "ending"),
         # A batch of an earlier version, before it goes on here:
-        (Stage.GATHERING, {}, "grouping files for TWO"),
-        (Stage.DISCOVERING, {}, "finding the tasks of TWO"),
+        (Stage.GATHERING, {}, "in TWO, to be taken over from an earlier version"),
+        (Stage.DISCOVERING, {}, "in TWO, to be taken over from an earlier version"),
         (Stage.WORKING, {}, "working in TWO: 3 of 9"),
-        (Stage.TRANSFORMING, {}, "collecting the results of TWO"),
+        (Stage.TRANSFORMING, {}, "in TWO, to be taken over from an earlier version"),
         (Stage.DONE, {}, "done, 2 failed"),
         (Stage.CANCELLED, {"error": "enough"}, "cancelled: enough"),
         (Stage.ERROR, {}, "error"),

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING
 
 from quire.batches.batch_run import RunObserver
 from quire.cli.console import Reporter
 from quire.cli.text import format_bytes, plural, printable
 from quire.model.batch import Batch, Hold, PhaseCounts
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 LABELS = {"PDF_SPLIT": "PDF pages", "TIFF_CONVERSION": "TIFF → JPEG", "IMAGE_PROCESSING": "Image variants"}
 PLAIN_LINES_PER_PHASE = 10
@@ -19,6 +21,8 @@ def show_progress(reporter: Reporter) -> Iterator[RunObserver]:
     if not reporter.live:
         yield _Lines(reporter)
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=32),
@@ -69,7 +73,7 @@ class _Progress:
 
 
 class _Bars(_Progress):
-    def __init__(self, reporter: Reporter, bars: Progress) -> None:
+    def __init__(self, reporter: Reporter, bars: "Progress") -> None:
         super().__init__(reporter)
         self._bars = bars
         self._rows: dict[str, TaskID] = {}
@@ -92,7 +96,7 @@ class _Bars(_Progress):
     def exported(self, files: int) -> None:
         self._bars.advance(self._row("Exporting", self._total), files)
 
-    def _row(self, name: str, total: int) -> TaskID:
+    def _row(self, name: str, total: int) -> "TaskID":
         if name not in self._rows:
             self._rows[name] = self._bars.add_task(name, total=total, note="")
         return self._rows[name]
