@@ -11,7 +11,7 @@ from quire.ledger.flow_values import first_number
 from quire.ledger.port import TaskSelection
 from quire.model.batch import FileOutcome, Stage
 from quire.model.errors import Stale
-from quire.model.files import Change
+from quire.model.files import Change, mark_of
 from quire.model.plan import OnFailure, PlanUnit, TakenValue
 from quire.model.work import MemberFile, Outcome, Report, StepResult, Value
 from quire.testing.inline_compute import InlineCompute
@@ -450,6 +450,21 @@ async def test_names_step_aside_for_other_inputs(runs):
     marked = [path for path in paths if path.startswith(("a.tif.", "A.TIF."))]
     assert len(marked) == 2
     assert all(len(path.split(".")[2]) == 12 for path in marked)
+
+
+async def test_a_step_that_asks_for_it_knows_how_its_outputs_will_be_marked(runs):
+    expected = set()
+
+    def judge(call, order):
+        marks = [f".{mark_of(order.file.marked, at)}" if order.file.marked else "" for at in (0, 1)]
+        expected.update(f"{order.file.path}{mark}.{name}" for mark, name in zip(marks, "mn", strict=True))
+        return Outcome.DONE, StepResult(products=(product("m"), product("n")))
+
+    linked = plan(phase(step("one", cache_by=("marked",))))
+    batch = await runs.run(linked, ["a.txt", "A.txt", "x/b.txt", "X/b.txt", "c.txt"], judge)
+    made = {path for path, listed in await runs.files(batch) if not listed}
+    assert made == expected
+    assert {path for path in made if len(path) == len("c.txt.m")} == {"c.txt.m", "c.txt.n"}
 
 
 async def test_what_takes_the_place_of_an_input_in_another_case_is_not_beside_it(runs):
