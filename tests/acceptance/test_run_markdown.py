@@ -40,3 +40,21 @@ def test_a_folder_of_pdfs_becomes_markdown_with_pictures_that_its_links_lead_to(
     again = quire.run(str(folder), "--pipeline", "markdown")
     assert again.returncode == 3
     assert quire.report()["counts"]["from_cache"] == 2
+
+
+def test_links_follow_the_names_of_pictures_that_are_marked(quire, folder):
+    for name in ("box/a & b.pdf", "box/A & B.pdf", "BOX/c.pdf", "box/c.pdf"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(PDFS / "picture_classification.pdf", folder / name)
+    ran = quire.run(str(folder), "--pipeline", "markdown")
+    assert ran.returncode == 0, ran.stderr
+    seen = []
+    for one in quire.files().values():
+        made = {path for path in one["outputs"] if not path.endswith(".md")}
+        (markdown,) = set(one["outputs"]) - made
+        text = (quire.out / markdown).read_text("utf-8")
+        links = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)
+        assert {f"{Path(markdown).parent}/{unquote(link)}" for link in links} == made, markdown
+        assert len(made) == 2
+        seen += made
+    assert len({path.casefold() for path in seen}) == 8

@@ -7,11 +7,12 @@ on as batches that flow, with the same files in the end.
 import pytest
 from msgspec import structs
 
-from quire.batches.remote.attempts import find_task
+from quire.batches.remote.attempts import find_task, settle
 from quire.batches.remote.context import RemoteContext
 from quire.engine import adoption
 from quire.engine.adoption import Adoption
 from quire.engine.flow import follow
+from quire.engine.retry import RetryPolicy
 from quire.ledger.flow_values import Admission, Effects, first_number
 from quire.ledger.port import Settlement, TaskSelection
 from quire.model.batch import Stage, TaskState
@@ -45,6 +46,16 @@ from tests.suites.ledger_adapter import LedgerAdapter
 from tests.suites.ledger_situations import act, finalized
 
 EVERY_STAGE = pytest.mark.parametrize("stage", list(STATES))
+
+
+def remote_context(ledger: LedgerAdapter) -> RemoteContext:
+    return RemoteContext(
+        **dict.fromkeys(("batches", "tasks", "flow", "records", "members"), ledger),
+        blobs=MemoryBlobs(),
+        clock=FakeClock(),
+        ids=CountingIds(),
+        pipelines={"plain": TO_FLOWING},
+    )
 
 
 class AdoptionSuite:
@@ -124,7 +135,9 @@ class AdoptionSuite:
         moves = Adoption(ledger, FakeClock())
         assert await moves.begin(batch, TO_FLOWING) is None
         assert (await ledger.get_batch(batch.id)).position.stage is Stage.WORKING
+        assert await ledger.list_older_members() == ["old"]
         await execute(f"DELETE FROM crew WHERE no = {member.no}")
+        assert await ledger.list_older_members() == []
         assert await moves.begin(batch, TO_FLOWING) is not None
         with pytest.raises(Stale):
             await moves.begin(batch, TO_FLOWING)
@@ -188,22 +201,39 @@ class AdoptionSuite:
         assert later.position.stage is Stage.ENDING
 
     async def test_a_callback_is_asked_to_come_again_until_its_batch_is_adopted(
-        self, ledger: LedgerAdapter, execute: Execute
+        self, ledger: LedgerAdapter, execute: Execute, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(adoption, "ROWS_AT_ONCE", 2)
         batch = await written(ledger, execute, Stage.WORKING)
-        context = RemoteContext(
-            **dict.fromkeys(("batches", "tasks", "flow", "records", "members"), ledger),
-            blobs=MemoryBlobs(),
-            clock=FakeClock(),
-            ids=CountingIds(),
-            pipelines={"plain": TO_FLOWING},
-        )
+        context = remote_context(ledger)
         with pytest.raises(Retry) as told:
             await find_task(context, batch, FILES + 5)
         assert told.value.code == "too_early"
-        batch = await adopted(ledger, batch)
-        found = await find_task(context, batch, FILES + 5)
+        moves = Adoption(ledger, FakeClock())
+        begun = await moves.begin(batch, TO_FLOWING)
+        assert begun is not None
+        begun = await moves.move(begun, TO_FLOWING)  # not as far as the document of this task
+        with pytest.raises(Retry) as told:
+            await find_task(context, begun, FILES + 5)
+        assert told.value.code == "too_early"
+        while begun.flow is not None and begun.flow.adopts_to is not None:
+            begun = await moves.move(begun, TO_FLOWING)
+        found = await find_task(context, begun, FILES + 5)
         assert found.claim.order.file.path == PATHS[5]
+
+    @pytest.mark.parametrize(("task_no", "state"), [(FILES + 1, "done"), (FILES + 2, "failed")])
+    async def test_a_callback_to_what_was_settled_before_the_adoption_changes_nothing(
+        self, ledger: LedgerAdapter, select: Select, execute: Execute, task_no: int, state: str
+    ) -> None:
+        batch = await adopted(ledger, await written(ledger, execute, Stage.WORKING))
+        context = remote_context(ledger)
+        found = await find_task(context, batch, task_no)
+        late = report(task_no, batch_no=batch.no)
+        answer = await settle(context, found, late, RetryPolicy())
+        assert (answer.ok, answer.duplicate) == (True, True)
+        assert (await ledger.get_task(batch.no, task_no)).state.value == state
+        assert [one.task_no for one in await ledger.list_stray_reports(batch.no, limit=9)] == [task_no]
+        await check_counters(select, batch)
 
     async def test_one_that_was_cancelled_goes_on_when_it_is_reopened(
         self, ledger: LedgerAdapter, select: Select, execute: Execute

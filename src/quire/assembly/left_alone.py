@@ -1,4 +1,5 @@
-"""Batches that this process leaves alone: their pipeline is not here, or is another one of the same name.
+"""Batches that this process leaves alone: their pipeline is not here, or is another one of the same name, or
+an earlier version of Quire is still at work on them.
 
 Promise: each such pipeline is named once, with what to do about it. Must not know: where it is shown.
 """
@@ -16,6 +17,7 @@ from quire.authoring.code_digest import warn_of_other_code
 from quire.ledger.port import BatchFilter, RecordStore
 from quire.model.batch import Batch
 from quire.model.errors import Retry
+from quire.model.former import describe_wait, is_former
 from quire.model.pipelines import Pipelines, stored_plan
 from quire.settings import Settings
 
@@ -40,7 +42,8 @@ async def list_noticed(records: RecordStore, pipelines: Pipelines) -> AsyncItera
     while page := await records.list_batches(BatchFilter(ended=False, before=before, limit=PAGE)):
         before = page[-1].no
         for batch in page:
-            if (noticed := _look_at(batch, pipelines)) is not None:
+            noticed = _look_at(batch, pipelines) or await _look_at_former(batch, records)
+            if noticed is not None:
                 yield noticed
 
 
@@ -55,6 +58,14 @@ def _look_at(batch: Batch, pipelines: Pipelines) -> NoticedBatch | None:
     return (
         None if warning is None else NoticedBatch(batch, f"batch {batch.id}: {warning}", is_left_alone=False)
     )
+
+
+async def _look_at_former(batch: Batch, records: RecordStore) -> NoticedBatch | None:
+    """Batches that an earlier version has begun wait until its processes have ended."""
+    older = await records.list_older_members() if is_former(batch) else []
+    if not older:
+        return None
+    return NoticedBatch(batch, f"batch {batch.id}: {describe_wait(older)}", is_left_alone=True)
 
 
 @asynccontextmanager

@@ -190,7 +190,7 @@ class Folder(TaskInput):
     @property
     def documents(self) -> tuple[Document, ...]:
         """Those of the folder itself that the step accepts, by path; those of the folders below have been in
-        the tasks of their own folders.
+        the tasks of their own folders. A document that an earlier step has stopped is not among them.
         """
         return self._documents
 

@@ -37,6 +37,7 @@ from quire.model.batch import Batch, Budget, FileOutcome, PhaseCounts
 from quire.model.clock import timestamp
 from quire.model.cost import MICROS
 from quire.model.errors import Missing
+from quire.model.former import describe_wait, is_former
 from quire.model.ids import task_id
 from quire.model.pipelines import name_step, stored_plan
 from quire.model.plan import PlanPhase
@@ -56,7 +57,7 @@ async def show(context: BatchContext, batch_id: str) -> BatchDetails:
     return BatchDetails(
         batch_id=batch.id,
         status=batch.status,
-        state=describe_state(batch, counts, context.clock.now()),
+        state=await _describe_wait(context, batch) or describe_state(batch, counts, context.clock.now()),
         progress=PhaseProgress(
             tasks_total=current.total, tasks_completed=current.done, tasks_failed=current.failed
         ),
@@ -83,6 +84,14 @@ async def show(context: BatchContext, batch_id: str) -> BatchDetails:
         plan=_describe_plan(batch),
         queue_message=_decode_message(await context.batches.get_start_message(batch.no)),
     )
+
+
+async def _describe_wait(context: BatchContext, batch: Batch) -> str:
+    """Of a batch that an earlier version has begun: which processes it waits for. Empty: for none."""
+    if batch.hold is not None or not is_former(batch):
+        return ""
+    older = await context.records.list_older_members()
+    return describe_wait(older) if older else ""
 
 
 async def list_batches(context: BatchContext, wanted: BatchFilter) -> list[BatchLine]:

@@ -239,11 +239,6 @@ _BEFORE = {
     Stage.FILLING: "reading the file list",
     Stage.ENDING: "ending",
 }
-_DOING = {
-    Stage.GATHERING: "grouping files for",
-    Stage.DISCOVERING: "finding the tasks of",
-    Stage.TRANSFORMING: "collecting the results of",
-}
 
 
 def describe_state(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> str:
@@ -278,7 +273,7 @@ def _describe_work(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> s
     if stage in AT_WORK:
         current = find_current_counts(batch, counts)
         return f"working in {batch.status}: {current.settled} of {current.total}"
-    return _BEFORE.get(stage) or f"{_DOING[stage]} {batch.status}"
+    return _BEFORE.get(stage) or f"in {batch.status}, to be taken over from an earlier version"
 
 
 def find_current_counts(batch: Batch, counts: Sequence[PhaseCounts]) -> PhaseCounts:

@@ -15,7 +15,7 @@ _DEAD = "quire.cli.queue.dead_letters"
 _KEY = "quire.cli.server.key"
 _WEBHOOK = "quire.cli.server.webhook"
 _WORKER = "quire.cli.worker.commands"
-_RUN_THE_SCHEDULER = "Run the scheduler, which moves batches from phase to phase."
+_RUN_THE_SCHEDULER = "Run the scheduler, which starts, moves and ends batches."
 
 BATCH_COMMANDS = {
     "list": CommandEntry("List batches, newest first.", f"{_BATCH}:list_batches"),

@@ -91,7 +91,11 @@ class Dispatcher:
             await self._recover(member)
         reports = self._compute.take_reports()
         self._decide(reports)
-        settled_count = await self._settle(member if claiming else None)
+        try:
+            settled_count = await self._settle(member if claiming else None)
+        except Unavailable:
+            self._may_have_lost_claims = True  # of those that are claimed with a settlement
+            raise
         await self._check_batches(only)
         handed = await self._start_tasks(member, only) if claiming else 0
         return bool(reports or settled_count or handed)
@@ -173,13 +177,8 @@ class Dispatcher:
         self, batch_no: int, decided: list[tuple[Settlement, Claim | None]], continued: Continuation | None
     ) -> SettleResult:
         now = self._clock.now()
-        if continued is None:
-            return await self._settler.settle(batch_no, decided, now=now)
-        try:
-            return await self._settler.settle(batch_no, decided, now=now, claim=continued.request)
-        except Unavailable:
-            self._may_have_lost_claims = True
-            raise
+        request = None if continued is None else continued.request
+        return await self._settler.settle(batch_no, decided, now=now, claim=request)
 
     async def _release(self, orders: list[Order]) -> None:
         """Give back claims that never started."""

@@ -101,7 +101,7 @@ def list_rivals(plan: Plan, settled: Settled) -> set[str]:
     for one in settled.branches:
         if one.state is TaskState.DONE and one.result.products:
             step = phase.steps[one.branch]
-            found |= naming.list_rivals(step, _list_outputs(step, settled.file, one.result))
+            found |= naming.list_rivals(step, list_outputs(step, settled.file, one.result))
     return found
 
 
@@ -153,7 +153,7 @@ class _Folding:
 
     def add_result(self, one: BranchResult, listed: Listed) -> None:
         step, result = self._phase.steps[one.branch], one.result
-        outputs = _list_outputs(step, self._settled.file, result)
+        outputs = list_outputs(step, self._settled.file, result)
         paths = self._naming.name_outputs(step, outputs, listed)
         replaces = any(made.change is Change.REPLACE for made in outputs)
         if (doubled := find_doubled(paths)) is not None:
@@ -236,7 +236,7 @@ class _Folding:
         self.doubts.append(Doubt(one.branch, error_class, error))
 
 
-def _list_outputs(step: PlanStep, document: File, result: StepResult) -> Sequence[Product]:
+def list_outputs(step: PlanStep, document: File, result: StepResult) -> Sequence[Product]:
     """The files that a result adds to the batch, as the pipeline's rules for the step want them."""
     if not step.outputs:
         return result.products

@@ -14,6 +14,7 @@ from quire.engine import cache
 from quire.engine.claims import Work
 from quire.engine.continuation import Continuation, Continuations
 from quire.engine.flow import select_values
+from quire.engine.names import add_mark
 from quire.engine.retry import RetryPolicy
 from quire.engine.rooms import PhaseRooms, RoomGroup, find_group
 from quire.engine.settlement import decide_settlement, step_retry_policy
@@ -22,12 +23,14 @@ from quire.ledger.flow_values import FlowOffer, phase_of
 from quire.ledger.port import Claim, FlowStore, Known, Only, Settlement, TaskStore, WorkableBatch
 from quire.model.batch import Batch
 from quire.model.clock import Clock
+from quire.model.files import fold
 from quire.model.pipelines import Pipelines
 from quire.model.plan import Plan, PlanPhase, PlanStep
 from quire.model.task_tokens import TokenAddress
 from quire.model.work import Outcome, Report
 
 CANDIDATES_AT_ONCE = 200
+READS_MARK = "marked"  # of a file; see there
 _MANY = 1 << 20
 
 IssueToken = Callable[[TokenAddress], str]
@@ -160,7 +163,15 @@ class FlowClaims:
             claims = await self._add_child_results(batch.no, claims)
         if any(step.external for step in phase.steps):
             claims = [self._add_token(batch.id, phase, claim) for claim in claims]
+        if claims and any(READS_MARK in step.cache_by for step in phase.steps):
+            claims = await self._add_marks(batch, phase, claims)
         self._sort(phase, claims, claimed)
+
+    async def _add_marks(self, batch: Batch, phase: PlanPhase, claims: list[Claim]) -> list[Claim]:
+        """Tell steps whose outputs link to each other how these will be marked."""
+        paths = {fold(claim.order.file.path) for claim in claims}
+        listed = await self._flow.find_listed(batch.no, paths)
+        return [add_mark(phase, claim, listed) for claim in claims]
 
     def _add_token(self, batch_id: str, phase: PlanPhase, claim: Claim) -> Claim:
         """By it somebody outside may complete the task."""

@@ -14,6 +14,7 @@ from quire.blobs import keys
 from quire.blobs.port import Blobs
 from quire.engine import manifest
 from quire.engine.flow import Settled, encode_values, follow, list_rivals, next_waiting_phase, plan_effects
+from quire.engine.stopped import find_stopped, may_stop
 from quire.ledger.flow_values import Admission, UnitFolder, UnitTask
 from quire.ledger.port import FlowStore, ListedFile
 from quire.model.batch import Batch, FlowState
@@ -171,10 +172,14 @@ class FlowMoves:
         files = await self._flow.list_seen(batch.no, phase, after=batch.position.cursor, limit=ROWS_AT_ONCE)
         rule = plan.phases[phase - 1]
         accepts = rule.steps[0].accepts
+        stopped: set[int] = set()
+        if files and may_stop(plan, phase):
+            behind = await self._flow.list_tasks_behind(batch.no, [one.no for one in files])
+            stopped = find_stopped(plan, files, behind, before=phase)
         members = [
             ("" if rule.unit is PlanUnit.BATCH else _folder(one.file.path), one.no)
             for one in files
-            if accepts.matches(one.file)
+            if accepts.matches(one.file) and one.no not in stopped
         ]
         folders = {above for path in {path for path, _ in members} for above in _with_ancestors(path)}
         return await self._flow.add_units(

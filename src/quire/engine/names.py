@@ -6,18 +6,20 @@ replaces), then the document's name with the output's added, then that with a ma
 with the longest matching name owns a name. Pure: the engine looks up which inputs are listed.
 """
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from msgspec import structs
+
 from quire.ledger.flow_values import ListedInput, TaskPlace
-from quire.model.files import Change, File, Product, fold, sibling, stem_and_extension
+from quire.ledger.values import Claim
+from quire.model.files import Change, File, Product, fold, mark_of, sibling, stem_and_extension
 from quire.model.output_rules import could_prefer
-from quire.model.plan import Plan, PlanStep, PlanUnit
+from quire.model.plan import Plan, PlanPhase, PlanStep, PlanUnit
 
 _BREAKS = re.compile(r"[.-]")
-MARK_DIGITS = 12
 
+_NO_PLAN = Plan(name="", version=0, phases=())  # marks do not depend on what others could make
 
 Listed = Mapping[str, Sequence[ListedInput]]
 
@@ -58,11 +60,24 @@ class Naming:
 
     def extend_lineage(self, step: PlanStep, ordinal: int) -> str:
         """The lineage of an output: the input's path, then for each generation which step made it."""
-        return f"{self._lineage or self._document.path}\n{step.name}/{ordinal}"
+        return f"{self.describe_mark(step)}/{ordinal}"
+
+    def describe_mark(self, step: PlanStep) -> str:
+        """What the marks of a step's outputs are made of; see `mark_of`."""
+        return f"{self._lineage or self._document.path}\n{step.name}"
+
+    def is_doubled(self, listed: Listed) -> bool:
+        """Whether an input that it does not come from (or another folder of inputs) has the document's own
+        name, but for case.
+        """
+        if self._is_unit:
+            return bool(listed.get(twins_key(self._document.path)))
+        same = _inputs(listed, fold(self._document.path))
+        return any(one.no != self._root_no for one in same)
 
     def _choose(self, step: PlanStep, ordinal: int, output: Product, listed: Listed) -> str:
         candidates = self._candidates(step, output)
-        if not self._is_doubled(listed):
+        if not self.is_doubled(listed):
             for place, path in enumerate(candidates):
                 whole = place == len(candidates) - 1 and not self._is_unit
                 free = self._is_free_whole if whole else self._is_free_preferred
@@ -90,21 +105,11 @@ class Naming:
         return fold(output.preferred).startswith((f"{fold(stem)}.", f"{fold(stem)}-"))
 
     def _mark(self, step: PlanStep, ordinal: int, output: Product) -> str:
-        lineage = self.extend_lineage(step, ordinal).removeprefix("/")  # paths of uploads begin with one
-        mark = hashlib.sha256(lineage.encode()).hexdigest()[:MARK_DIGITS]
+        mark = mark_of(self.describe_mark(step), ordinal)
         name = output.name or output.role
         if self._is_unit:
             return sibling(self._candidates(step, output)[0], f"{mark}.{name}")
         return f"{self._document.path}.{mark}.{name}"
-
-    def _is_doubled(self, listed: Listed) -> bool:
-        """Whether an input that it does not come from (or another folder of inputs) has the document's own
-        name, but for case.
-        """
-        if self._is_unit:
-            return bool(listed.get(twins_key(self._document.path)))
-        same = _inputs(listed, fold(self._document.path))
-        return any(one.no != self._root_no for one in same)
 
     def _is_made(self, path: str, listed: Listed) -> bool:
         """Whether an earlier step of this document (or folder) has made a file of this name."""
@@ -150,6 +155,18 @@ class Naming:
             yield prefix
             yield from (prefix + extension for extension in self._renaming)
         yield from (folded + extension for extension in self._renaming)
+
+
+def add_mark(phase: PlanPhase, claim: Claim, listed: Listed) -> Claim:
+    """The claim, whose document tells how the outputs of its step will be marked, if they will all be."""
+    if claim.place is None:
+        return claim
+    file = claim.order.file
+    naming = Naming(_NO_PLAN, file, claim.place, is_unit=phase.waits)
+    if not naming.is_doubled(listed):
+        return claim
+    marked = structs.replace(file, marked=naming.describe_mark(phase.steps[claim.place.branch]))
+    return structs.replace(claim, order=structs.replace(claim.order, file=marked))
 
 
 def twins_key(folder: str) -> str:

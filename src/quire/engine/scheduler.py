@@ -15,18 +15,17 @@ from quire.engine.adoption import Adoption
 from quire.engine.flow_moves import FlowMoves
 from quire.engine.outbox import Outbox
 from quire.engine.retry import PhasePolicy, phase_delay_seconds
-from quire.engine.states import FORMER_STAGES
 from quire.ledger.port import BatchStore, FlowStore, Known, Only, OutboxMessage
 from quire.model.batch import Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Misconfigured, Reject, Retry, Stale, Unavailable
-from quire.model.pipelines import Pipelines, stored_plan, to_pipelines
+from quire.model.former import is_former
+from quire.model.pipelines import Pipelines, to_pipelines
 from quire.model.plan import Plan, digest_of
 
 BATCHES_AT_ONCE = 16
 TAKE_SECONDS = 1.0
 SWEEP_SECONDS = 600.0
-FORMER_BEGUN = frozenset({Stage.FILLING, *FORMER_STAGES})
 MOVABLE = frozenset({Stage.FILLING, Stage.FLOWING, Stage.ENDING})
 
 
@@ -165,7 +164,7 @@ class Scheduler:
     async def _move(self, batch: Batch) -> tuple[Batch, bool]:
         """The batch after its next move; False: there is none at present."""
         plan = self._pipelines.of(batch)
-        if batch.position.stage in FORMER_BEGUN and stored_plan(batch) is None:
+        if is_former(batch):
             adopted = await self._adoption.begin(batch, plan)
             return adopted or batch, adopted is not None
         match batch.position.stage:

@@ -15,6 +15,7 @@ from quire.ledger.flow_values import (
     CompleteJoin,
     Effects,
     ListedInput,
+    TaskBehind,
     UnitFolder,
     UnitTask,
 )
@@ -148,6 +149,10 @@ class FlowStore(AdoptionStore, Protocol):
 
     async def list_seen(self, batch_no: int, phase: int, *, after: int, limit: int) -> list[ListedFile]:
         """The file list as the phase sees it, by number."""
+        ...
+
+    async def list_tasks_behind(self, batch_no: int, file_nos: Sequence[int]) -> list[TaskBehind]:
+        """What may have stopped these documents."""
         ...
 
     async def add_units(

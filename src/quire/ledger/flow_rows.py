@@ -9,6 +9,7 @@ from quire.ledger.flow_values import (
     Effects,
     Follower,
     RootFailure,
+    TaskBehind,
     TaskPlace,
     first_number,
     phase_of,
@@ -42,6 +43,14 @@ def read_join(columns: Row, branches: Iterable[Row]) -> CompleteJoin:
         given = given or values
     place = TaskPlace(phase, 0, file_no, root_no, lineage, tries, given)
     return CompleteJoin(place, read_file(tuple(own)), tuple(results))
+
+
+def read_task_behind(columns: Row) -> TaskBehind:
+    """From the document's number, whether the task is its own, four columns of the task, role and lineage."""
+    file_no, is_own, phase, branch, state, result, role, lineage = columns
+    return TaskBehind(
+        *(file_no, bool(is_own), phase, branch, TaskState(state), decode_result(result), role, lineage)
+    )
 
 
 def unit_file(path: str) -> File:

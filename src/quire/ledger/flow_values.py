@@ -102,6 +102,21 @@ class CompleteJoin(Struct, frozen=True, gc=False):
     branches: tuple[BranchResult, ...]
 
 
+class TaskBehind(Struct, frozen=True, gc=False):
+    """A settled task that a listed document has behind it: a failed one of its own, or, of a document that a
+    phase has made (`role`, `lineage`), one of those that this phase had on what it was made of.
+    """
+
+    file_no: int
+    is_own: bool
+    phase: int
+    branch: int
+    state: TaskState
+    result: StepResult
+    role: str
+    lineage: str
+
+
 class ListedInput(Struct, frozen=True, gc=False):
     """A file whose name counts for the names of results: an input (`born` 0), or what a phase has made."""
 

@@ -13,6 +13,12 @@ class RecordStore(Protocol):
         """A page of the list, newest first."""
         ...
 
+    async def list_older_members(self) -> list[str]:
+        """The names of processes of an earlier version that are at work: while there are any, batches that
+        such a version has begun are not taken over.
+        """
+        ...
+
     async def get_start_message(self, batch_no: int) -> str | None:
         """The queue message that started it, untouched."""
         ...

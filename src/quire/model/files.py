@@ -1,10 +1,13 @@
 """Files of a batch. The bytes are in the blob store; `File` is the record of one."""
 
+import hashlib
 from enum import StrEnum
 from typing import Any
 from unicodedata import normalize
 
 from msgspec import Struct, field
+
+MARK_DIGITS = 12
 
 
 class Change(StrEnum):
@@ -16,7 +19,11 @@ class Change(StrEnum):
 
 
 class File(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """One file of a batch's list."""
+    """One file of a batch's list.
+
+    `marked` is only for steps that depend on it (`Step.reads`): empty unless every output of the step gets a
+    mark in its name, because another input is called like the document but for case. See `mark_of`.
+    """
 
     key: str
     path: str
@@ -28,6 +35,7 @@ class File(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     source_file: str | None = None
     tags: tuple[str, ...] = ()
     processing_config: dict[str, Any] = field(default_factory=dict)
+    marked: str = ""
 
 
 class Product(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -48,6 +56,14 @@ class Product(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     preferred: str = ""
     change: Change = Change.HANG
     tags: tuple[str, ...] = ()
+
+
+def mark_of(marked: str, ordinal: int) -> str:
+    """The mark in the name of an output: `marked` says of which document and step, `ordinal` which of the
+    step's outputs it is, counted from 0.
+    """
+    lineage = f"{marked}/{ordinal}".removeprefix("/")  # paths of uploads begin with one
+    return hashlib.sha256(lineage.encode()).hexdigest()[:MARK_DIGITS]
 
 
 def fold(path: str) -> str:

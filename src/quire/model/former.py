@@ -3,13 +3,18 @@
 A batch of that form goes on as one whose documents move by themselves when the steps are still the same.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from quire.model.batch import Batch
+from quire.model.batch import Batch, Stage
+from quire.model.pipelines import stored_plan
 from quire.model.plan import Plan
+
+# Where such a batch may stand before it is taken over.
+BEGUN = frozenset({Stage.FILLING, Stage.GATHERING, Stage.DISCOVERING, Stage.WORKING, Stage.TRANSFORMING})
 
 
 class FormerPhase(Struct, frozen=True):
@@ -29,6 +34,19 @@ def read_former_plan(batch: Batch) -> FormerPlan:
         return msgspec.json.decode(batch.plan, type=FormerPlan)
     except msgspec.MsgspecError:
         return FormerPlan()
+
+
+def is_former(batch: Batch) -> bool:
+    """Whether an earlier version has begun it, and it has not been taken over yet."""
+    return batch.position.stage in BEGUN and stored_plan(batch) is None
+
+
+def describe_wait(older: Sequence[str]) -> str:
+    """Why such a batch waits, for people: `older` are the names of the processes that it waits for."""
+    return (
+        f"waiting until no process of the earlier version of Quire that began it is at work; stop "
+        f"{', '.join(older)}"
+    )
 
 
 def has_former_phases(batch: Batch, plan: Plan) -> bool:

@@ -30,7 +30,7 @@ class StepCall(Struct, frozen=True, kw_only=True):
     timeout_seconds: float = 120.0
     memory_mb: int = 2048
     stall_seconds: float = 0.0  # the longest time without a sign of progress; 0: no such limit
-    # "file"; with "directory" or "batch" the order's file is a JSON array of the member files.
+    # "file"; with "folder" or "batch" the order's file is a JSON array of the member files.
     unit: str = "file"
     compute: str = ""  # the name of the compute that the phase is to run on; empty: the only one
     asynchronous: bool = False  # the step is a coroutine: many of them run at once in one process

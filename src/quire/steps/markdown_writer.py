@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from quire.model.files import mark_of
 from quire.tools import sniff
 
 _SUFFIXES = {
@@ -26,13 +27,19 @@ _CONTENT = "content.md"
 class StoredPicture(NamedTuple):
     name: str
     content_type: str
+    mark: str = ""
 
 
 class MarkdownWriter:
-    """A context manager. `links` stands before the name of a picture in each link to it."""
+    """A context manager. `links` stands before the name of a picture in each link to it; with `marked`, the
+    mark that the picture's file will have stands between them.
+    """
 
-    def __init__(self, folder: Path, pages: int, *, links: str, max_picture_bytes: int) -> None:
+    def __init__(
+        self, folder: Path, pages: int, *, links: str, max_picture_bytes: int, marked: str = ""
+    ) -> None:
         self.links = links
+        self._marked = marked
         self._folder = folder
         self._draft = folder / f".{_CONTENT}"
         self._digits = len(str(pages))
@@ -67,8 +74,9 @@ class MarkdownWriter:
             number = self._on_page[page] = self._on_page.get(page, 0) + 1
             name = f"page-{page:0{self._digits}}-{number:04}.{_SUFFIXES[kind]}"
             (self._folder / name).write_bytes(data)
-            self._pictures[digest] = StoredPicture(name, kind)
-        return self.links + self._pictures[digest].name
+            self._pictures[digest] = StoredPicture(name, kind, self._mark_next())
+        stored = self._pictures[digest]
+        return self.links + stored.mark + stored.name
 
     def add_text(self, markdown: str) -> int:
         """The number of this piece, for `text` and `replace`."""
@@ -95,6 +103,10 @@ class MarkdownWriter:
             return self._folder / _CONTENT
         self._content.flush()
         return self._draft.rename(self._folder / _CONTENT)
+
+    def _mark_next(self) -> str:
+        """Of the next picture: the outputs are the Markdown, then the pictures in the order they came in."""
+        return f"{mark_of(self._marked, len(self._pictures) + 1)}." if self._marked else ""
 
     def _write(self, markdown: str) -> tuple[int, int]:
         begin = self._end

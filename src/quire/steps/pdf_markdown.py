@@ -1,7 +1,7 @@
 """Converts one PDF to Markdown: the text page by page, its pictures, and facts about the conversion.
 
 Runs in a worker process, one document at a time; needs pikepdf, pypdfium2 and the chosen converter. Reads the
-source file and, of its record, the name: links to pictures lead to where they are laid out. Pages stream
+source file and, of its record, name and mark: links to pictures lead to where they are laid out. Pages stream
 through, so that memory does not grow with their number. A page that the converter fails on, or loses text of,
 gets the text that PDFium reads; a page without a text layer is recognised or kept as a picture; the step's
 value names each such page with its reason. Deterministic: the same bytes, name and options give the same
@@ -69,7 +69,11 @@ def convert(step_input: StepInput, options: PdfMarkdownOptions, chosen: Converte
     with closing(reader), _examine(step_input.source, scratch, options) as document:
         pages = len(document.drawing)
         writer = MarkdownWriter(
-            step_input.folder, pages, links=links, max_picture_bytes=options.max_asset_bytes
+            step_input.folder,
+            pages,
+            links=links,
+            max_picture_bytes=options.max_asset_bytes,
+            marked="" if options.links else step_input.file.marked,
         )
         with writer:
             work = PageConversion(

@@ -60,7 +60,7 @@ STEPS: dict[str, Step] = {
             reads=("processing_config.pdf_pages",),
             estimate_memory=_weigh_pdf,
         ),
-        Step(name="pdf_markdown", version=1, run=_pdf_markdown, reads=("name",)),
+        Step(name="pdf_markdown", version=1, run=_pdf_markdown, reads=("name", "marked")),
         Step(name="tiff_to_jpeg", version=1, run=_tiff_to_jpeg, estimate_memory=_weigh_tiff),
         Step(
             name="image_variants",

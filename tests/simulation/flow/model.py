@@ -146,7 +146,8 @@ class _Batch:
     def _visit_units(self, number: int, phase: PlanPhase) -> None:
         """Folders from the deepest up, or the batch as one unit."""
         listed = sorted(
-            (row for row in self._rows if row.listed and row.gone is None), key=lambda row: row.path
+            (row for row in self._rows if row.listed and row.walks and row.gone is None),
+            key=lambda row: row.path,
         )
         members: list[dict[str, list[Row]]] = [{} for _ in phase.steps]
         for branch, step in enumerate(phase.steps):

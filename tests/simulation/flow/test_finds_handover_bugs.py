@@ -12,9 +12,9 @@ from tests.simulation.flow.test_finds_bugs import finds
 
 @pytest.mark.slow
 def test_moves_without_compare_and_swap_are_missed(monkeypatch):
-    words = "AND stage = ?13 AND phase = ?14 AND cursor = ?15 AND round = ?16"
+    words = "AND stage = ?10 AND phase = ?11 AND cursor = ?12 AND round = ?13"
     assert words in SQL["move"]
-    anything = "AND ?13 || ?14 || ?15 || ?16 IS NOT NULL"
+    anything = "AND ?10 || ?11 || ?12 || ?13 IS NOT NULL"
     monkeypatch.setitem(SQL, "move", SQL["move"].replace(words, anything))
     assert finds()
 

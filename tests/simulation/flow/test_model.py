@@ -283,10 +283,10 @@ def test_folder_steps_take_what_the_same_folder_was_given_before():
     assert ends(found)["b/y.txt"] == "failed more input_missing"
 
 
-def test_a_stopped_document_still_belongs_to_its_folder():
+def test_a_stopped_document_is_not_among_those_of_its_folder():
     line = plan(step("one", "x.txt", on_failure=STOP), folders("sum"))
     found = ending(line, ["x.txt", "y.txt"], {"one": BROKEN})
-    assert found.tasks[-1].members == ("x.txt", "y.txt")
+    assert found.tasks[-1].members == ("y.txt",)
 
 
 def test_the_list_that_is_handed_over_goes_by_folder_and_path():

@@ -7,6 +7,7 @@ import pytest
 from tests.situations.batches import TWO_PHASES, opened, walked, worked
 from tests.situations.contexts import components_on
 
+from quire.assembly.left_alone import list_noticed
 from quire.batches import control, inspection
 from quire.batches.lines import describe_state
 from quire.blobs.local import LocalBlobs
@@ -17,6 +18,7 @@ from quire.model.batch import Budget, FileOutcome, Hold, PhaseCounts, Position, 
 from quire.model.cost import Cost
 from quire.model.errors import Missing
 from quire.model.ids import task_id
+from quire.model.pipelines import to_pipelines
 from quire.testing.factories import batch as a_batch
 from quire.testing.factories import draft
 from quire.testing.time import CountingIds, FakeClock
@@ -120,6 +122,27 @@ async def test_what_an_earlier_version_planned_is_shown(office):
     await opened(office, NAMES, plan=plan, plan_digest="")
     shown = await inspection.show(office, ID)
     assert [(one.name, one.step) for one in shown.plan.phases] == [("ONE", "noop")]
+
+
+async def test_a_batch_of_an_earlier_version_names_the_processes_that_it_waits_for(office):
+    plan = '{"phases": [{"name": "ONE", "step": "noop", "version": 1}]}'
+    batch = await opened(office, NAMES, plan=plan, plan_digest="")
+    database = office.batches._database
+    member = await office.members.add_member("old-7", "run", "here", now=1.0)
+
+    def begin(connection):
+        connection.execute("UPDATE batches SET stage = 'working', status = 'ONE' WHERE no = ?", (batch.no,))
+        connection.execute("UPDATE crew SET format = NULL WHERE no = ?", (member.no,))
+
+    await database.write(begin)
+    pipelines = to_pipelines(office.pipelines)
+    assert "stop old-7" in (await inspection.show(office, ID)).state
+    (noticed,) = [one async for one in list_noticed(office.records, pipelines)]
+    assert noticed.is_left_alone
+    assert f"batch {ID}: waiting until no process of the earlier version" in noticed.text
+    await office.members.remove_member(member.no)
+    assert (await inspection.show(office, ID)).state.startswith("working in ONE")
+    assert [one async for one in list_noticed(office.records, pipelines)] == []
 
 
 async def test_a_batch_that_takes_files_in_has_no_message_yet(office):
@@ -300,10 +323,10 @@ COUNTS = [
         (Stage.FLOWING, {}, "working in TWO: 3 of 9"),
         (Stage.ENDING, {}, "ending"),
         # A batch of an earlier version, before it goes on here:
-        (Stage.GATHERING, {}, "grouping files for TWO"),
-        (Stage.DISCOVERING, {}, "finding the tasks of TWO"),
+        (Stage.GATHERING, {}, "in TWO, to be taken over from an earlier version"),
+        (Stage.DISCOVERING, {}, "in TWO, to be taken over from an earlier version"),
         (Stage.WORKING, {}, "working in TWO: 3 of 9"),
-        (Stage.TRANSFORMING, {}, "collecting the results of TWO"),
+        (Stage.TRANSFORMING, {}, "in TWO, to be taken over from an earlier version"),
         (Stage.DONE, {}, "done, 2 failed"),
         (Stage.CANCELLED, {"error": "enough"}, "cancelled: enough"),
         (Stage.ERROR, {}, "error"),

@@ -11,7 +11,7 @@ from quire.ledger.flow_values import first_number
 from quire.ledger.port import TaskSelection
 from quire.model.batch import FileOutcome, Stage
 from quire.model.errors import Stale
-from quire.model.files import Change
+from quire.model.files import Change, mark_of
 from quire.model.plan import OnFailure, PlanUnit, TakenValue
 from quire.model.work import MemberFile, Outcome, Report, StepResult, Value
 from quire.testing.inline_compute import InlineCompute
@@ -178,6 +178,68 @@ async def test_a_step_that_stops_lets_its_document_visit_no_further_phase(runs):
     batch = await runs.run(stopping, ["a.txt"], judge)
     assert runs.called == [("plan.one", "a.txt")]
     assert (await runs.inputs(batch))["a.txt"].outcome is FileOutcome.FAILED
+
+
+async def members_of(runs, stops, judge, names):
+    """The documents of the batch's task, by path, as its step is given them."""
+    given = []
+
+    def judged(call, order):
+        if call.step != "plan.all":
+            return judge(call, order)
+        given.append(order.file.key)
+        return Outcome.DONE, StepResult()
+
+    await runs.run(plan(phase(*stops), phase(step("all"), unit=PlanUnit.BATCH)), names, judged)
+    listed = msgspec.json.decode(await runs.small.blobs.get(given[0]), type=list[MemberFile])
+    return [(one.path, one.tags) for one in listed]
+
+
+async def test_a_stopped_document_is_no_member_of_folders_and_of_the_batch(runs):
+    given = {}
+
+    def judge(call, order):
+        if call.step != "plan.one":
+            given[call.step, order.file.path] = order.file.key
+        return (Outcome.REJECTED if order.file.path.endswith("bad.txt") else Outcome.DONE), None
+
+    stops = plan(
+        phase(step("one", on_failure=OnFailure.STOP)),
+        phase(step("folder"), unit=PlanUnit.FOLDER),
+        phase(step("all"), unit=PlanUnit.BATCH),
+    )
+    batch = await runs.run(stops, ["a/bad.txt", "a/good.txt", "b/bad.txt"], judge)
+    members = {
+        about: [one["path"] for one in msgspec.json.decode(await runs.small.blobs.get(key))]
+        for about, key in given.items()
+    }
+    assert members == {
+        ("plan.folder", "a"): ["a/good.txt"],
+        ("plan.folder", ""): [],
+        ("plan.all", ""): ["a/good.txt"],
+    }
+    assert (await runs.inputs(batch))["b/bad.txt"].outcome is FileOutcome.FAILED
+    assert ("b/bad.txt", True) in await runs.files(batch), "it is handed over all the same"
+
+
+async def test_what_stands_for_a_stopped_document_is_no_member_and_what_has_joined_is_one(runs):
+    def judge(call, order):
+        if call.step == "plan.bad" and order.file.path != "fine.txt":
+            return Outcome.REJECTED, None
+        if call.step == "plan.make":
+            made = (product("new.txt", Change.REPLACE), product("more.txt", Change.JOIN))
+            return Outcome.DONE, StepResult(products=made)
+        return Outcome.DONE, StepResult(tags=("seen",))
+
+    beside = (step("make", "x*"), step("tag", "!x*"), step("bad", on_failure=OnFailure.STOP))
+    found = await members_of(runs, beside, judge, ["fine.txt", "x.txt", "y.txt"])
+    assert found == [("fine.txt", ("seen",)), ("x.txt.more.txt", ())]
+
+
+async def test_a_document_that_passes_a_failed_step_is_a_member(runs):
+    failing = (step("one", on_failure=OnFailure.PASS),)
+    found = await members_of(runs, failing, lambda *_: (Outcome.REJECTED, None), ["a.txt"])
+    assert found == [("a.txt", ())]
 
 
 async def test_failures_are_tried_again_and_counted(runs):
@@ -390,6 +452,21 @@ async def test_names_step_aside_for_other_inputs(runs):
     assert all(len(path.split(".")[2]) == 12 for path in marked)
 
 
+async def test_a_step_that_asks_for_it_knows_how_its_outputs_will_be_marked(runs):
+    expected = set()
+
+    def judge(call, order):
+        marks = [f".{mark_of(order.file.marked, at)}" if order.file.marked else "" for at in (0, 1)]
+        expected.update(f"{order.file.path}{mark}.{name}" for mark, name in zip(marks, "mn", strict=True))
+        return Outcome.DONE, StepResult(products=(product("m"), product("n")))
+
+    linked = plan(phase(step("one", cache_by=("marked",))))
+    batch = await runs.run(linked, ["a.txt", "A.txt", "x/b.txt", "X/b.txt", "c.txt"], judge)
+    made = {path for path, listed in await runs.files(batch) if not listed}
+    assert made == expected
+    assert {path for path in made if len(path) == len("c.txt.m")} == {"c.txt.m", "c.txt.n"}
+
+
 async def test_what_takes_the_place_of_an_input_in_another_case_is_not_beside_it(runs):
     def judge(call, order):
         if call.step == "plan.convert":
@@ -468,6 +545,31 @@ class TestRetrying:
         chosen = TaskSelection(**selection)
         await runs.small.ledger.retry_flow(batch, chosen, action, waiting=waiting, names=names)
         return await runs.carry_on(pipeline, judge)
+
+    async def test_a_stopped_document_that_succeeds_in_a_new_round_is_a_member_then(self, runs):
+        listed = []
+
+        def judge(call, order):
+            if call.step == "plan.all":
+                listed.append(order.file.key)
+                return Outcome.DONE, None
+            bad = call.step == "plan.one" and not again and order.file.path == "a.txt"
+            bad = bad or (call.step == "plan.last" and order.file.path == "b.txt")
+            return (Outcome.REJECTED if bad else Outcome.DONE), None
+
+        again = []
+        line = plan(
+            phase(step("one", on_failure=OnFailure.STOP)),
+            phase(step("all"), unit=PlanUnit.BATCH),
+            phase(step("last", on_failure=OnFailure.STOP)),
+        )
+        batch = await runs.run(line, ["a.txt", "b.txt"], judge)
+        again.append(True)
+        await self.retry(runs, batch, line, judge)
+        members = [
+            [one["path"] for one in msgspec.json.decode(await runs.small.blobs.get(key))] for key in listed
+        ]
+        assert members == [["b.txt"], ["a.txt", "b.txt"]]
 
     async def test_only_what_failed_runs_again_and_goes_on(self, runs):
         two = plan(phase(step("one")), phase(step("two")))

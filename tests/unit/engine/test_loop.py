@@ -250,6 +250,42 @@ async def test_a_ledger_that_comes_and_goes_only_delays(small, every):
     assert None in small.troubles
 
 
+class AwayAfterContinuing:
+    """A ledger that does not answer, for once, when tasks were claimed with a settlement."""
+
+    def __init__(self, inner):
+        self._inner = inner
+        self._is_away = False
+        self.lost = 0  # tasks that were claimed just before
+        self.asked = ""  # what was not answered
+
+    def __getattr__(self, name):
+        found = getattr(self._inner, name)
+
+        async def call(*arguments, **named):
+            if self._is_away:
+                self._is_away, self.asked = False, name
+                raise Unavailable("the database restarts")
+            answer = await found(*arguments, **named)
+            if name == "settle_flow" and answer.claims and not self.lost:
+                self.lost, self._is_away = len(answer.claims), True
+            return answer
+
+        return call
+
+
+async def test_tasks_claimed_with_a_settlement_are_not_lost_when_the_ledger_is_away(small):
+    """It is away when the results that are known are looked up."""
+    cached = plan(phase(step("one", cached=True, cache_by=("name",))))
+    await small.submit(cached, NAMES, digest="ab" * 32)
+    ledger = AwayAfterContinuing(small.ledger)
+    batch = await small.loop(cached, making(), room=2, ledger=ledger).run_batch(ID, ignore)
+    assert ledger.lost
+    assert ledger.asked == "load_cached"
+    assert batch.status == "DONE"
+    assert set((await ends(small, batch)).values()) == {FileOutcome.DONE}
+
+
 def relieved(small, loop, after, relief):
     """Somebody sees the trouble and, the third time, does something about it."""
     told = []

@@ -2,7 +2,7 @@
 on before the next one is listed.
 """
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.situations.plans import phase, plan, product, step
 
@@ -59,6 +59,7 @@ def name_all(path, files, folders):
     return naming.name_outputs(RENAMING, OUTPUTS, look_up(rivals, files, folders))
 
 
+@settings(deadline=None)
 @given(collections)
 def test_other_folders_do_not_count(collection):
     files = inputs_of(collection)
@@ -70,6 +71,7 @@ def test_other_folders_do_not_count(collection):
         assert name_all(path, files, folders) == name_all(path, beside, right_in_it)
 
 
+@settings(deadline=None)
 @given(collections)
 def test_a_name_does_not_depend_on_what_is_inside_of_other_files(collection):
     """Of a file that is only listed nobody knows the content type yet."""

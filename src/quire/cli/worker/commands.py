@@ -32,7 +32,7 @@ def scheduler(
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Run the scheduler, which moves batches from phase to phase.
+    """Run the scheduler, which starts, moves and ends batches.
 
     Any number of schedulers may run at once. Each batch is moved by one of them; if it dies, another
     takes over. A scheduler alone runs no tasks: start workers with `quire worker`, or use --workers. It

@@ -5,8 +5,8 @@ from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.database.postgres_queries import Values
-from quire.ledger.flow_rows import unit_file
-from quire.ledger.flow_values import UnitFolder, UnitTask, first_number
+from quire.ledger.flow_rows import read_task_behind, unit_file
+from quire.ledger.flow_values import TaskBehind, UnitFolder, UnitTask, first_number
 from quire.ledger.port import ListedFile
 from quire.ledger.postgres.flow_progress import hold_flow
 from quire.ledger.postgres.rows import all_rows, change, columns, load_batch, notify_listeners, one_row
@@ -34,6 +34,10 @@ class PostgresFlowUnitStore:
     async def list_seen(self, batch_no: int, phase: int, *, after: int, limit: int) -> list[ListedFile]:
         values = {"no": batch_no, "after": after, "phase": phase, "limit": limit}
         return [read_listed_file(row) for row in await self._unit_rows("flow_seen_by", values)]
+
+    async def list_tasks_behind(self, batch_no: int, file_nos: Sequence[int]) -> list[TaskBehind]:
+        rows = await self._unit_rows("flow_tasks_behind", {"no": batch_no, "files": list(file_nos)})
+        return [read_task_behind(row) for row in rows]
 
     async def add_units(
         self,

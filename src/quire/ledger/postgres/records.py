@@ -33,6 +33,9 @@ class PostgresRecordStore:
         values |= {"tenant": wanted.tenant, "limit": wanted.limit}
         return [read_batch(row, row[0]) for row in await self._rows("list_batches", values)]
 
+    async def list_older_members(self) -> list[str]:
+        return [str(name) for (name,) in await self._rows("adoption_names_of_older_members", ())]
+
     async def count_tasks(self, batch_no: int) -> list[PhaseCounts]:
         return [read_counts(row) for row in await self._rows("phase_counts", (batch_no,))]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.flow_progress import is_open_before
-from quire.ledger.flow_rows import unit_file
-from quire.ledger.flow_values import UnitFolder, UnitTask, first_number
+from quire.ledger.flow_rows import read_task_behind, unit_file
+from quire.ledger.flow_values import TaskBehind, UnitFolder, UnitTask, first_number
 from quire.ledger.port import ListedFile
 from quire.ledger.rows import decode_result, file_columns, read_listed_file
 from quire.ledger.sqlite.flow_settlement import advance, read_counters
@@ -38,6 +38,10 @@ class SqliteFlowUnitStore:
     async def list_seen(self, batch_no: int, phase: int, *, after: int, limit: int) -> list[ListedFile]:
         rows = await self._unit_rows("flow_seen_by", (batch_no, after, phase, limit))
         return [read_listed_file(row) for row in rows]
+
+    async def list_tasks_behind(self, batch_no: int, file_nos: Sequence[int]) -> list[TaskBehind]:
+        rows = await self._unit_rows("flow_tasks_behind", (batch_no, json.dumps(list(file_nos))))
+        return [read_task_behind(row) for row in rows]
 
     async def add_units(
         self,

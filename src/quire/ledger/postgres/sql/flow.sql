@@ -398,6 +398,15 @@ FROM files WHERE batch_no = %(no)s AND file_no > %(after)s AND listed AND role <
   AND (gone IS NULL OR (gone >= %(phase)s AND gone > 0))
 ORDER BY file_no LIMIT %(limit)s
 
+-- name: flow_tasks_behind
+SELECT f.file_no, true, t.phase, t.branch, t.state, t.result, f.role, f.lineage
+FROM files f JOIN tasks t ON t.batch_no = f.batch_no AND t.file_no = f.file_no
+WHERE f.batch_no = %(no)s AND f.file_no = ANY(%(files)s::bigint[]) AND t.state = 'failed'
+UNION ALL
+SELECT f.file_no, false, t.phase, t.branch, t.state, t.result, f.role, f.lineage
+FROM files f JOIN tasks t ON t.batch_no = f.batch_no AND t.file_no = f.parent_no AND t.phase = f.born
+WHERE f.batch_no = %(no)s AND f.file_no = ANY(%(files)s::bigint[]) AND t.state IN ('done', 'failed')
+
 -- name: flow_units
 -- All rows of a batch that flows are of round 1: with that, they are in the index by number.
 SELECT file_no, path FROM files

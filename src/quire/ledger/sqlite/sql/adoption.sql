@@ -14,6 +14,9 @@ RETURNING no
 -- name: adoption_older_members
 SELECT 1 FROM crew WHERE format IS NULL LIMIT 1
 
+-- name: adoption_names_of_older_members
+SELECT name FROM crew WHERE format IS NULL ORDER BY no
+
 -- name: adoption_begin
 UPDATE batches SET stage = 'flowing', plan = ?1, plan_digest = ?2, phase = max(phase, 1),
                    cursor = CASE stage WHEN 'filling' THEN cursor ELSE 0 END, sources = 1, gathers = 0, admitted = 0,

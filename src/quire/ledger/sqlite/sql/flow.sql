@@ -247,6 +247,19 @@ FROM files WHERE batch_no = ?1 AND file_no > ?2 AND listed = 1 AND role <> 'unit
   AND (gone IS NULL OR gone >= ?3) AND (gone IS NULL OR gone > 0)
 ORDER BY file_no LIMIT ?4
 
+-- name: flow_tasks_behind
+SELECT f.file_no, 1, t.phase, t.branch, t.state, t.result, f.role, f.lineage
+FROM json_each(?2) given
+CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = given.value
+CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ?1 AND t.file_no = f.file_no
+WHERE t.state = 'failed'
+UNION ALL
+SELECT f.file_no, 0, t.phase, t.branch, t.state, t.result, f.role, f.lineage
+FROM json_each(?2) given
+CROSS JOIN files f ON f.batch_no = ?1 AND f.file_no = given.value
+CROSS JOIN tasks t INDEXED BY tasks_of_file ON t.batch_no = ?1 AND t.file_no = f.parent_no AND t.phase = f.born
+WHERE t.state IN ('done', 'failed')
+
 -- name: flow_units
 -- All rows of a batch that flows are of round 1: with that, they are in the index by number.
 SELECT file_no, path FROM files INDEXED BY files_units
