@@ -102,8 +102,8 @@ class Pool:
         if call is not None and call.asynchronous:
             return self._hosts.capacity(call, self._count_out() if call.resource else None)
         # Orders that wait for memory, or are being stored, must not keep the workers from other work.
-        computing = sum(handle.orders_to_compute for handle in self._handles)
-        out = computing + self._waiting() - min(len(self._large), LARGE_WAITING)
+        storing = sum(handle.orders_out - handle.orders_to_compute for handle in self._handles)
+        out = self._out() - storing - min(len(self._large), LARGE_WAITING)
         free = chunks.free_capacity(self._durations.latest, self._workers, out)
         return free if call is None or not free else min(free, self._limit_room(call, to_start=False))
 
@@ -162,11 +162,9 @@ class Pool:
         self._large.clear()
         return withdrawn
 
-    def _waiting(self) -> int:
-        return sum(len(orders) for _, orders in self._backlog) + len(self._large)
-
     def _out(self) -> int:
-        return sum(handle.orders_out for handle in self._handles) + self._waiting()
+        waiting = sum(len(orders) for _, orders in self._backlog) + len(self._large)
+        return sum(handle.orders_out for handle in self._handles) + waiting
 
     def _limit_room(self, call: StepCall, *, to_start: bool) -> int:
         """As many as the call itself and its resource allow beside those that are out; with `to_start` beside
