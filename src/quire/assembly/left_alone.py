@@ -11,15 +11,12 @@ from contextlib import asynccontextmanager, suppress
 
 from msgspec import Struct
 
-from quire.assembly.database import SqliteFile, ledger_address, open_database
-from quire.assembly.ledger import choose_records
 from quire.authoring.code_digest import warn_of_other_code
 from quire.ledger.port import BatchFilter, RecordStore
 from quire.model.batch import Batch
 from quire.model.errors import Retry
 from quire.model.former import describe_wait, is_former
 from quire.model.pipelines import Pipelines, stored_plan
-from quire.settings import Settings
 
 LOOK_SECONDS = 60.0
 PAGE = 100
@@ -112,12 +109,3 @@ async def find_code_warnings(records: RecordStore, pipelines: Pipelines, name: s
             warning = warn_of_other_code(name, here.version, stored, getattr(here, "code_digest", ""))
             return [] if warning is None else [warning]
     return []
-
-
-async def find_noticed(settings: Settings, pipelines: Pipelines) -> list[NoticedBatch]:
-    """For `quire doctor`: changes nothing, and finds nothing where no database is."""
-    address = ledger_address(settings)
-    if isinstance(address, SqliteFile) and not address.path.exists():
-        return []
-    async with open_database(address) as database:
-        return [one async for one in list_noticed(choose_records(database), pipelines)]
