@@ -21,6 +21,7 @@ from tests.suites.flow_situations import (
     failed,
     finished,
     first,
+    follows,
     walked,
     worked,
 )
@@ -192,6 +193,24 @@ class RecordsSuite:
         ]
         assert failed[0].key == f"cas/{paths[0]}"
         assert list((await ledger.count_failures(batch.no)).items()) == [("busy", 2), ("odd", 1)]
+
+    async def test_failed_tasks_are_shown_by_phase_and_path_whatever_failed_first(
+        self, ledger: LedgerAdapter
+    ) -> None:
+        paths = ["d/b.tif", "d/a.tif", "d/C.tif"]
+        batch = await admitted(ledger, paths=paths, phases=TWO["phases"])
+        one, two, three = await claimed(ledger, batch)
+        told = [done(one, follows(one)), done(two, follows(two)), failed(three)]
+        await ledger.settle_flow(batch.no, told, now=11.0)
+        later = await claimed(ledger, batch, 2, now=12.0)
+        await ledger.settle_flow(batch.no, [failed(claim) for claim in later], now=13.0)
+        shown = await ledger.list_first_failed(batch.no, limit=9)
+        assert [(task.phase, task.path) for task in shown] == [
+            ("ONE", "d/C.tif"),
+            ("TWO", "d/a.tif"),
+            ("TWO", "d/b.tif"),
+        ]
+        assert await ledger.list_first_failed(batch.no, limit=2) == shown[:2]
 
     async def test_the_story_of_a_file_has_every_attempt(self, ledger: LedgerAdapter) -> None:
         batch = await admitted(ledger, 2, phases=TWO["phases"])

@@ -53,7 +53,7 @@ async def show(context: BatchContext, batch_id: str) -> BatchDetails:
     batch = await context.batches.get_batch(batch_id)
     counts = await context.records.count_tasks(batch.no)
     current = find_current_counts(batch, counts)
-    failed = await context.records.list_failed_tasks(batch.no, limit=SHOWN_FAILED_TASKS)
+    failed = await context.records.list_first_failed(batch.no, limit=SHOWN_FAILED_TASKS)
     return BatchDetails(
         batch_id=batch.id,
         status=batch.status,

@@ -35,6 +35,12 @@ class RecordStore(Protocol):
         """By number."""
         ...
 
+    async def list_first_failed(self, batch_no: int, *, limit: int) -> list[FailedTask]:
+        """The same for people: by phase, path and branch, whatever failed first. Of more than 10,000 only
+        those with the lowest numbers are looked at.
+        """
+        ...
+
     async def list_inputs(
         self,
         batch_no: int,

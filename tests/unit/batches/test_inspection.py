@@ -163,7 +163,7 @@ async def test_a_show_counts_no_rows(office):
             return getattr(office.batches, name)
 
     await inspection.show(msgspec.structs.replace(office, batches=Watched(), records=Watched()), ID)
-    expected = {"get_batch", "count_tasks", "count_failures", "list_failed_tasks", "get_start_message"}
+    expected = {"get_batch", "count_tasks", "count_failures", "list_first_failed", "get_start_message"}
     assert set(asked) == expected
 
 

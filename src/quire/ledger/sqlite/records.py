@@ -43,6 +43,9 @@ class SqliteRecordStore:
     async def list_failed_tasks(self, batch_no: int, *, after: int = 0, limit: int) -> list[FailedTask]:
         return [read_failed_task(row) for row in await self._rows("failed_tasks", (batch_no, after, limit))]
 
+    async def list_first_failed(self, batch_no: int, *, limit: int) -> list[FailedTask]:
+        return [read_failed_task(row) for row in await self._rows("first_failed_tasks", (batch_no, limit))]
+
     async def list_inputs(
         self,
         batch_no: int,

@@ -375,6 +375,15 @@ LEFT JOIN rounds r ON r.batch_no = t.batch_no AND r.round = t.round AND r.phase 
 WHERE t.batch_no = %s AND t.task_no > %s AND t.state = 'failed' AND t.error_class IS NOT NULL
 ORDER BY t.task_no LIMIT %s
 
+-- name: first_failed_tasks
+-- In the order of the pipeline and of paths, whatever failed first; of very many those with the lowest numbers.
+SELECT t.task_no, coalesce(r.name, ''), f.path, f.key, coalesce(t.error_class, ''), coalesce(t.error, ''), t.branch
+FROM (SELECT * FROM tasks WHERE batch_no = %s AND state = 'failed' AND error_class IS NOT NULL
+      ORDER BY task_no LIMIT 10000) t
+JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+LEFT JOIN rounds r ON r.batch_no = t.batch_no AND r.round = t.round AND r.phase = t.phase
+ORDER BY t.phase, f.path COLLATE "C", t.branch, t.task_no LIMIT %s
+
 -- name: failed_paths
 SELECT path FROM (
   SELECT path FROM files WHERE batch_no = %(no)s AND outcome = 'failed' AND born = 0 AND path > %(after)s

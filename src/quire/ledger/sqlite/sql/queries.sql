@@ -364,6 +364,14 @@ FROM tasks t INDEXED BY tasks_failed CROSS JOIN files f ON f.batch_no = t.batch_
 LEFT JOIN rounds r ON r.batch_no = t.batch_no AND r.round = t.round AND r.phase = t.phase
 WHERE t.batch_no = ? AND t.task_no > ? AND t.state = 'failed' ORDER BY t.task_no LIMIT ?
 
+-- name: first_failed_tasks
+-- In the order of the pipeline and of paths, whatever failed first; of very many those with the lowest numbers.
+SELECT t.task_no, coalesce(r.name, ''), f.path, f.key, coalesce(t.error_class, ''), coalesce(t.error, ''), t.branch
+FROM (SELECT * FROM tasks INDEXED BY tasks_failed WHERE batch_no = ?1 AND state = 'failed' ORDER BY task_no LIMIT 10000) t
+CROSS JOIN files f ON f.batch_no = t.batch_no AND f.file_no = t.file_no
+LEFT JOIN rounds r ON r.batch_no = t.batch_no AND r.round = t.round AND r.phase = t.phase
+ORDER BY t.phase, f.path, t.branch, t.task_no LIMIT ?2
+
 -- name: failed_paths
 -- Two lists in order, merged: a page reads no more than it gives.
 SELECT path FROM files INDEXED BY files_failed
