@@ -105,6 +105,20 @@ class ControlSuite:
         assert await ledger.get_batch(batch.id) == batch
         assert await ledger.list_events(batch.no, limit=99) == before
 
+    async def test_a_batch_that_was_cancelled_before_it_began_is_told_to_have_begun(
+        self, ledger: LedgerAdapter
+    ) -> None:
+        batch = await finalized(ledger, ["d/f1.tif"])
+        await ledger.cancel(batch.no, act(50.0))
+        batch = await ledger.reopen(batch.no, act(60.0), status="ONE")
+        assert (batch.position.stage, batch.started_at) == (Stage.FILLING, 60.0)
+        kinds = [kind for _, _, kind, _ in await ledger.list_events(batch.no, limit=99)]
+        assert kinds[-2:] == ["batch_reopened", "batch_started"]
+        await ledger.cancel(batch.no, act(70.0))
+        await ledger.reopen(batch.no, act(80.0), status="ONE")
+        kinds = [kind for _, _, kind, _ in await ledger.list_events(batch.no, limit=99)]
+        assert kinds.count("batch_started") == 1
+
     async def test_what_runs_cannot_be_reopened(self, ledger: LedgerAdapter) -> None:
         batch = await admitted(ledger)
         with pytest.raises(Stale):

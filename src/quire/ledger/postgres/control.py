@@ -132,6 +132,7 @@ async def _record_action(
 
 
 async def _reopen(connection: Connection, batch_no: int, action: OperatorAction, status: str) -> Batch:
+    starts = await one_row(connection, "awaits_start", (batch_no,)) is not None
     if not await change(connection, "reopen", {"status": status, "now": action.now, "no": batch_no}):
         raise Stale("only a batch that was cancelled or ended in error can be reopened", code="wrong_state")
     batch = await load_batch(connection, batch_no)
@@ -142,4 +143,6 @@ async def _reopen(connection: Connection, batch_no: int, action: OperatorAction,
             await change(connection, "set_alarm", (0.0, batch_no))
             await hold_over_budget(connection, batch_no, action.now)
     await _record_action(connection, batch_no, "batch_reopened", action)
+    if starts:
+        await record_event(connection, batch_no, action.now, "batch_started", {})
     return await load_batch(connection, batch_no)

@@ -116,6 +116,7 @@ def _record_action(
 
 
 def _reopen(connection: sqlite3.Connection, batch_no: int, action: OperatorAction, status: str) -> Batch:
+    starts = connection.execute(SQL["awaits_start"], (batch_no,)).fetchone() is not None
     if not connection.execute(SQL["reopen"], (status, action.now, batch_no)).rowcount:
         raise Stale("only a batch that was cancelled or ended in error can be reopened", code="wrong_state")
     batch = load_batch(connection, batch_no)
@@ -125,4 +126,6 @@ def _reopen(connection: sqlite3.Connection, batch_no: int, action: OperatorActio
         connection.execute(SQL["set_alarm"], (0, batch_no))
         hold_over_budget(connection, batch_no, action.now)
     _record_action(connection, batch_no, "batch_reopened", action)
+    if starts:
+        record_event(connection, batch_no, action.now, "batch_started", {})
     return load_batch(connection, batch_no)

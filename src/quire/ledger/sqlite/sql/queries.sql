@@ -333,6 +333,9 @@ WITH RECURSIVE made (file_no) AS (
 )
 SELECT file_no FROM made
 
+-- name: awaits_start
+SELECT 1 FROM batches WHERE no = ? AND stood = 'queued'
+
 -- name: reopen
 -- Its message has been taken from the queue meanwhile: one that was on its way starts without it.
 UPDATE batches SET stage = CASE stood WHEN 'queued' THEN 'filling' ELSE stood END, stood = NULL,
