@@ -24,6 +24,7 @@ from tests.suites.flow_situations import (
     kinds_of,
     made,
     outcomes,
+    parts,
     states_of,
 )
 from tests.suites.ledger_adapter import LedgerAdapter
@@ -313,6 +314,26 @@ class FlowLateSuite:
         settled = await ledger.settle_flow(batch.no, [done(claim, follows(claim))], now=12.0)
         assert (settled.applied, settled.strays) == (0, 1)
         assert await outcomes(ledger, batch) == {"d/f1.tif": ("failed", 0)}
+        await check_counters(select, batch)
+
+    async def test_beside_others_a_late_success_counts_until_all_have_settled(
+        self, ledger: LedgerAdapter, select: Select
+    ) -> None:
+        batch = await admitted(ledger, 1, branches=(0, 1))
+        zero, one = await claimed(ledger, batch)
+        given_up = failed(zero, parts(zero), outcome=Outcome.TIMED_OUT, error_class="timeout")
+        await ledger.settle_flow(batch.no, [given_up], now=11.0)
+        settled = await ledger.settle_flow(batch.no, [done(zero, parts(zero))], now=12.0)
+        assert (settled.applied, settled.strays) == (1, 0)
+        assert await states_of(select, batch) == {(1, 1, 0): "done", (1, 1, 1): "running"}
+        assert await ledger.count_failures(batch.no) == {}
+        await check_counters(select, batch)
+        given_up = failed(one, parts(one), outcome=Outcome.TIMED_OUT, error_class="timeout")
+        await ledger.settle_flow(batch.no, [given_up], now=13.0)
+        settled = await ledger.settle_flow(batch.no, [done(one, parts(one))], now=14.0)
+        assert (settled.applied, settled.strays) == (0, 1)  # what follows may have been decided by now
+        (join,) = await ledger.list_complete_joins(batch.no, limit=9)
+        assert [branch.state for branch in join.branches] == [TaskState.DONE, TaskState.FAILED]
         await check_counters(select, batch)
 
     async def test_what_failed_by_itself_stays_failed(self, ledger: LedgerAdapter, select: Select) -> None:

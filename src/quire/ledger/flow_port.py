@@ -120,7 +120,8 @@ class FlowStore(AdoptionStore, Protocol):
         """Apply reports with their effects, and claim tasks of the batch after that. Each report counts only
         while its attempt is the current one and the batch flows; of the others the results are kept in the
         step cache alone. A success that arrives after its attempt was given up for lost time still counts
-        while the task waits, or has failed and nothing that followed has started.
+        while the task waits, or has failed and nothing that followed has started; beside other steps, while
+        those have not all settled.
         """
         ...
 

@@ -1,10 +1,11 @@
 """A success of an attempt that was given up for lost time still counts while the task waits, or has failed
-and nothing that followed has started. Its failure is kept in the history.
+and nothing that followed has started; beside other steps, while those have not all settled. Its failure is
+kept in the history.
 """
 
 from quire.database.postgres import Connection
 from quire.database.postgres_queries import clean_text
-from quire.ledger.flow_values import Effects
+from quire.ledger.flow_values import Effects, JoinPart
 from quire.ledger.port import Settlement
 from quire.ledger.postgres.rows import all_rows, change, one_row
 from quire.ledger.rows import Row, encode_result
@@ -19,15 +20,39 @@ async def apply_late_success(connection: Connection, settlement: Settlement, tas
     attempt, state, error_class = task
     if report.outcome is not Outcome.DONE or report.attempt != attempt:
         return False
+    if state == TaskState.FAILED and isinstance(effects, JoinPart):
+        return await _take_back_branch(connection, settlement, effects, error_class or "")
     if state == TaskState.FAILED:
         if not isinstance(effects, Effects) or effects.of_unit:
-            return False  # its branch was joined with the others, or will be; the folder above may have begun
+            return False  # the folder above may have begun
         followers = await _find_followers(connection, settlement, effects)
         if followers is None or not await _accept(connection, settlement, state):
             return False
         await _take_back_failure(connection, settlement, effects, followers, error_class or "")
         return True
     return state == TaskState.WAITING and await _accept(connection, settlement, state)
+
+
+async def _take_back_branch(
+    connection: Connection, settlement: Settlement, part: JoinPart, error_class: str
+) -> bool:
+    """The failure of a step beside others did not happen, unless all of them have settled: then what follows
+    may have been decided.
+    """
+    batch_no = settlement.report.batch_no
+    place = (batch_no, part.phase, part.file_no)
+    if not await one_row(connection, "flow_awaits_branches", place):
+        return False
+    if not await _accept(connection, settlement, TaskState.FAILED):
+        return False
+    async with connection.pipeline():
+        await change(connection, "flow_unsettle_branch", place)
+        # The task itself will be counted as settled once more.
+        await change(connection, "flow_count_open", (1, batch_no))
+        failed = ([part.phase], [0], [-1], [0], [0.0], *([0] for _ in range(5)), batch_no)
+        await change(connection, "flow_count_settled", failed)
+        await change(connection, "count_failures", (batch_no, [error_class], [-1]))
+    return True
 
 
 async def _accept(connection: Connection, settlement: Settlement, state: str) -> bool:

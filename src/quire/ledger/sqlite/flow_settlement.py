@@ -197,7 +197,8 @@ def _note_stray(connection: sqlite3.Connection, settlement: Settlement, now: flo
 
 def _apply_late_success(connection: sqlite3.Connection, settlement: Settlement) -> bool:
     """A success of an attempt that was given up for lost time, while the task waits, or has failed and
-    nothing that followed has started. Its failure is kept in the history.
+    nothing that followed has started; beside other steps, while those have not all settled. Its failure is
+    kept in the history.
     """
     report, effects = settlement.report, settlement.effects
     row = connection.execute(SQL["task_now"], (report.batch_no, report.task_no)).fetchone()
@@ -206,13 +207,15 @@ def _apply_late_success(connection: sqlite3.Connection, settlement: Settlement) 
     _, state, error_class = row
     if state not in {TaskState.WAITING, TaskState.FAILED}:
         return False
-    if state == TaskState.FAILED and (not isinstance(effects, Effects) or effects.of_unit):
-        return False  # its branch was joined with the others, or will be; the folder above may have begun
+    if state == TaskState.FAILED and (effects is None or (isinstance(effects, Effects) and effects.of_unit)):
+        return False  # the folder above may have begun
     connection.execute("SAVEPOINT late")
     connection.execute(SQL["keep_attempt"], (report.batch_no, report.task_no))
     taken = connection.execute(SQL["flow_late_success"], (*late_columns(settlement), state)).rowcount
     if taken and state == TaskState.FAILED and isinstance(effects, Effects):
         taken = _take_back_failure(connection, settlement, effects, error_class or "")
+    elif taken and state == TaskState.FAILED and isinstance(effects, JoinPart):
+        taken = _take_back_branch(connection, settlement, effects, error_class or "")
     if not taken:
         connection.execute("ROLLBACK TO late")
     connection.execute("RELEASE late")
@@ -250,6 +253,20 @@ def _take_back_failure(
     tries = effects.tries or sum(one.tries for one in effects.followers)
     again = (0, 0) if followers else (1, tries)
     connection.execute(SQL["flow_unfail_root"], (batch_no, effects.root_no, *again))
+    return True
+
+
+def _take_back_branch(
+    connection: sqlite3.Connection, settlement: Settlement, part: JoinPart, error_class: str
+) -> bool:
+    """The failure of a step beside others did not happen; what follows is decided when all have settled."""
+    batch_no = settlement.report.batch_no
+    if not connection.execute(SQL["flow_unsettle_branch"], (batch_no, part.phase, part.file_no)).rowcount:
+        return False
+    last_file = connection.execute(SQL["flow_batch"], (batch_no,)).fetchone()[1]
+    connection.execute(SQL["flow_count_open"], (1, last_file, 0, batch_no))
+    connection.execute(SQL["flow_count_settled"], (0, -1, 0, 0.0, 0, 0, 0, 0, 0, batch_no, part.phase))
+    connection.execute(SQL["count_failures"], (batch_no, error_class, -1))
     return True
 
 

@@ -214,6 +214,13 @@ SELECT EXISTS (SELECT 1 FROM about JOIN tasks t ON t.batch_no = %(no)s AND t.fil
     OR EXISTS (SELECT 1 FROM files WHERE batch_no = %(no)s AND born > %(phase)s AND role = 'unit' AND gone IS NULL)
     OR EXISTS (SELECT 1 FROM batches WHERE no = %(no)s AND gathers > 0 AND waits_at > %(phase)s)
 
+-- name: flow_awaits_branches
+SELECT 1 FROM joins WHERE batch_no = %s AND phase = %s AND file_no = %s AND "left" > 0 AND NOT resolved
+
+-- name: flow_unsettle_branch
+-- While other branches of the document are not settled: nobody has put their results together yet.
+UPDATE joins SET "left" = "left" + 1 WHERE batch_no = %s AND phase = %s AND file_no = %s
+
 -- name: flow_drop_joins
 DELETE FROM joins WHERE batch_no = %s AND phase = ANY(%s::bigint[]) AND file_no = %s AND NOT resolved
 

@@ -351,6 +351,10 @@ SELECT EXISTS (SELECT 1 FROM about CROSS JOIN tasks t INDEXED BY tasks_of_file O
                WHERE batch_no = ?1 AND born > ?4 AND role = 'unit' AND gone IS NULL)
          OR EXISTS (SELECT 1 FROM batches WHERE no = ?1 AND gathers > 0 AND waits_at > ?4)
 
+-- name: flow_unsettle_branch
+-- While other branches of the document are not settled: nobody has put their results together yet.
+UPDATE joins SET left = left + 1 WHERE batch_no = ? AND phase = ? AND file_no = ? AND left > 0 AND resolved = 0
+
 -- name: flow_drop_joins
 DELETE FROM joins WHERE batch_no = ? AND phase = ? AND file_no = ? AND resolved = 0
 
