@@ -6,7 +6,32 @@ import pytest
 
 # The suites live in the package, where pytest does not explain failed assertions unless told to.
 pytest.register_assert_rewrite(
-    "quire.testing.blobs_suite", "tests.suites.ledger_suite", "quire.testing.queues_suite"
+    "quire.testing.blobs_suite",
+    "quire.testing.compute_suite",
+    "quire.testing.objects_suite",
+    "quire.testing.presigned_suite",
+    "quire.testing.presigned_urls_suite",
+    "quire.testing.queues_dead_suite",
+    "quire.testing.queues_overview_suite",
+    "quire.testing.queues_suite",
+    "tests.situations.queue_model",
+    "tests.suites.api_keys_suite",
+    "tests.suites.flow_situations",
+    "tests.suites.ledger_adoption_suite",
+    "tests.suites.ledger_closing_suite",
+    "tests.suites.ledger_control_suite",
+    "tests.suites.ledger_flow_control_suite",
+    "tests.suites.ledger_flow_joins_suite",
+    "tests.suites.ledger_flow_settle_suite",
+    "tests.suites.ledger_flow_suite",
+    "tests.suites.ledger_flow_units_suite",
+    "tests.suites.ledger_records_suite",
+    "tests.suites.ledger_rounds_suite",
+    "tests.suites.ledger_situations",
+    "tests.suites.ledger_submissions_suite",
+    "tests.suites.ledger_suite",
+    "tests.suites.ledger_tasks_suite",
+    "tests.suites.webhooks_suite",
 )
 
 from tests.servers import postgres, redis, s3  # noqa: E402 - the suites must be registered first

@@ -74,7 +74,8 @@ async def test_workers_killed_from_outside_are_replaced_and_nothing_is_lost(tmp_
 
 async def test_a_worker_that_cannot_start_is_reported_not_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "quire.assembly.engine.WORKER_COMMAND", (os.path.realpath("/bin/sh"), "-c", "echo broken >&2; exit 3")
+        "quire.assembly.local_workers.WORKER_COMMAND",
+        (os.path.realpath("/bin/sh"), "-c", "echo broken >&2; exit 3"),
     )
     with pytest.raises(Misconfigured, match="broken"):
         await run_names(tmp_path, MISBEHAVE, GOOD)

@@ -196,7 +196,9 @@ async def test_whatever_it_started_goes_with_it(tmp_path):
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert not _alive(int(written.read_text()))
+    async with asyncio.timeout(20):
+        while _alive(int(written.read_text())):
+            await asyncio.sleep(0)  # it was killed; the kernel takes its time on a busy machine
 
 
 class _Calling:
