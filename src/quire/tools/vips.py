@@ -45,7 +45,8 @@ _SAMPLE_BYTES = {"uchar": 1, "char": 1, "ushort": 2, "short": 2, "uint": 4, "int
 # file that is both must not be given to a more lenient decoder ("Uncompressed data (not supported) at line 9"
 # is a broken fax, and Pillow would show it). Only a missing codec cannot have seen any damage.
 _ROUTINE = re.compile(r"^unable to call|: load error$", re.IGNORECASE)  # some come or not, as threads happen
-_NO_MEMORY = re.compile(r"(?:out of|insufficient|cannot allocate) memory", re.IGNORECASE)  # of each library
+# Of each library; a thread that cannot be created has no room for its stack.
+_NO_MEMORY = re.compile(r"(?:out of|insufficient|cannot allocate) memory|creating thread", re.IGNORECASE)
 _MACHINE = re.compile(r"system error|unable to (open for )?write", re.IGNORECASE)
 _NO_CODEC = re.compile(r"not configured|decoding is not implemented", re.IGNORECASE)
 _TRUNCATED = re.compile(r"premature|truncat|read error|unexpected end|end of file", re.IGNORECASE)

@@ -33,6 +33,8 @@ from quire.model.step import AsyncStepFunction, Step, StepInput, StepOutput, fin
 from quire.model.work import ExternalRequest, Order, StepCall, StepResult
 from quire.tools.child_process import die_with_parent
 
+THREAD_STACK_BYTES = 2 << 20
+
 
 class WorkerContext(Struct, frozen=True, kw_only=True):
     """The components of a worker; built in its own process from its configuration."""
@@ -49,6 +51,8 @@ def serve(build: Callable[[bytes], WorkerContext]) -> None:
     when the first frame asks for one.
     """
     die_with_parent()
+    # The stacks of threads count as data, and the limit of a worker's memory is for pictures.
+    threading.stack_size(THREAD_STACK_BYTES)
     # The pool stops this process through the pipe, not by a signal.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     reader, writer = FrameReader(os.dup(0)), FrameWriter(os.dup(1))
