@@ -32,6 +32,7 @@ BIG_TABLES = {"files", "tasks", "attempts", "uploads", "members"}
 # Queries that may walk a batch, or all of one kind in it.
 WALKS = {
     "skip_untouched": "once in a batch's life: what no phase has touched",
+    "first_failed_tasks": "a person looks at a batch: at most 10,000 failed tasks, along their own index",
     "chosen_failed": "a person asks what a retry would run: the failed tasks, along their own index",
     "again_select": "a person retries: the failed tasks, along their own index",
     "flow_done_members": "once in a batch's life: units whose task is done, along their own index",
