@@ -30,6 +30,11 @@ class Document(Struct, frozen=True, gc=False):
 Documents = dict[int, Document]  # by number
 
 
+# Rows of tasks, and their documents: from memory, and those that had to be read.
+ClaimedRows = tuple[list[Row], Documents, Documents]
+NOTHING_CLAIMED: ClaimedRows = ([], {}, {})
+
+
 class KnownDocuments:
     """Those that were admitted, while there is room: they are claimed in the order of their admission. And
     the latest that had to be read. Looked up by any thread, changed by one.

@@ -9,16 +9,20 @@ from typing import Any
 from msgspec import structs
 
 from quire.database.postgres import Connection, PostgresDatabase
-from quire.ledger.documents import Documents, KnownDocuments, read_claims, read_document
+from quire.ledger.documents import (
+    NOTHING_CLAIMED,
+    ClaimedRows,
+    Documents,
+    KnownDocuments,
+    read_claims,
+    read_document,
+)
 from quire.ledger.flow_rows import read_flow_claim
 from quire.ledger.flow_values import ClaimRequest, FlowOffer, PhaseLimit, first_number
 from quire.ledger.port import Claim, Known, Only, Settlement, SettleResult, WorkableBatch
 from quire.ledger.postgres.flow_settlement import settle
 from quire.ledger.postgres.rows import SQL, all_rows, change, encode_batch_numbers, encode_pipelines, one_row
 from quire.ledger.rows import Row, read_workable_batch
-
-_Claimed = tuple[list[Row], Documents, Documents]  # rows, documents from memory and such that were read
-NOTHING: _Claimed = ([], {}, {})
 
 
 class PostgresFlowClaimStore:
@@ -38,7 +42,7 @@ class PostgresFlowClaimStore:
     ) -> list[Claim]:
         request = ClaimRequest(member, limit, (PhaseLimit(phase, limit, pace_seconds),))
 
-        async def work(connection: Connection) -> _Claimed:
+        async def work(connection: Connection) -> ClaimedRows:
             rows = await hold_and_claim(connection, batch_no, request, now)
             return rows, *(await self._find_documents(connection, batch_no, rows))
 
@@ -54,14 +58,14 @@ class PostgresFlowClaimStore:
         now: float,
         claim: ClaimRequest | None = None,
     ) -> SettleResult:
-        async def work(connection: Connection) -> tuple[SettleResult, _Claimed]:
+        async def work(connection: Connection) -> tuple[SettleResult, ClaimedRows]:
             if claim is None:
-                return await settle(connection, batch_no, settlements, now), NOTHING
+                return await settle(connection, batch_no, settlements, now), NOTHING_CLAIMED
             # The member's row before the batch's: whoever dismisses a member takes them in the same order.
             enlisted = await connection.execute(SQL["hold_member"], (claim.member,))
             settled = await settle(connection, batch_no, settlements, now)
             if await _is_removed(connection, claim.member, enlisted):
-                return settled, NOTHING
+                return settled, NOTHING_CLAIMED
             async with connection.pipeline():
                 asked = await _ask(connection, batch_no, claim, now)
             rows = await _claim_phases(connection, batch_no, claim, asked, now)

@@ -10,16 +10,20 @@ from collections.abc import Collection, Sequence
 from msgspec import structs
 
 from quire.database.sqlite import SqliteDatabase
-from quire.ledger.documents import Documents, KnownDocuments, read_claims, read_document
+from quire.ledger.documents import (
+    NOTHING_CLAIMED,
+    ClaimedRows,
+    Documents,
+    KnownDocuments,
+    read_claims,
+    read_document,
+)
 from quire.ledger.flow_rows import read_flow_claim
 from quire.ledger.flow_values import ClaimRequest, FlowOffer, PhaseLimit, first_number
 from quire.ledger.port import Claim, Known, Only, Settlement, SettleResult, WorkableBatch
 from quire.ledger.rows import Row, read_workable_batch
 from quire.ledger.sqlite.flow_settlement import settle
 from quire.ledger.sqlite.rows import SQL, encode_batch_numbers, encode_pipelines, fetch_numbers, is_removed
-
-_Claimed = tuple[list[Row], Documents, Documents]  # rows, documents from memory and such that were read
-NOTHING: _Claimed = ([], {}, {})
 
 
 class SqliteFlowClaimStore:
@@ -51,9 +55,9 @@ class SqliteFlowClaimStore:
         now: float,
         claim: ClaimRequest | None = None,
     ) -> SettleResult:
-        def work(connection: sqlite3.Connection) -> tuple[SettleResult, _Claimed]:
+        def work(connection: sqlite3.Connection) -> tuple[SettleResult, ClaimedRows]:
             settled = settle(connection, batch_no, settlements, now)
-            return settled, self._claim(connection, batch_no, claim, now) if claim else NOTHING
+            return settled, self._claim(connection, batch_no, claim, now) if claim else NOTHING_CLAIMED
 
         settled, (rows, known, read) = await self._database.write(work)
         if not rows:
@@ -63,9 +67,9 @@ class SqliteFlowClaimStore:
 
     def _claim(
         self, connection: sqlite3.Connection, batch_no: int, request: ClaimRequest, now: float
-    ) -> _Claimed:
+    ) -> ClaimedRows:
         if is_removed(connection, request.member):
-            return NOTHING
+            return NOTHING_CLAIMED
         rows: list[Row] = []
         for one in request.phases:
             most = min(one.most, request.most - len(rows))
