@@ -1,6 +1,7 @@
 """The options of a step: their types, limits and defaults, in one place."""
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
@@ -48,6 +49,9 @@ class StepOptions(Struct, frozen=True, kw_only=True):
 
 
 _TYPES = get_type_hints(StepOptions, include_extras=True)
+_HINTS = {"each": '; name the parameter and its values: each={"agent": ["blurb", "cover"]}'}
+# What JSON calls otherwise than Python.
+_WORDS = {"object": "dict", "array": "list", "null": "None"}
 
 
 def refuse_unknown(given: Mapping[str, object]) -> None:
@@ -67,7 +71,7 @@ def read_options(given: Mapping[str, object]) -> tuple[StepOptions, list[str]]:
         try:
             good[name] = msgspec.convert(_to_plain(value), _TYPES[name])
         except (msgspec.ValidationError, OverflowError) as error:
-            problems.append(f"{name}={value!r}: {_explain(str(error))}")
+            problems.append(f"{name}={value!r}: {_explain(str(error))}{_HINTS.get(name, '')}")
     return structs.replace(StepOptions(), **good), problems
 
 
@@ -85,5 +89,8 @@ def _to_plain(value: object) -> object:
 
 
 def _explain(text: str) -> str:
-    """`Expected `float` > 0.0` without the place inside the value, which the message shows."""
-    return text.partition(" - at ")[0].replace("`", "")
+    """`Expected `float` > 0.0` in words of Python, and without the place inside the value, which the message
+    shows.
+    """
+    said = text.partition(" - at ")[0].replace("`", "")
+    return re.sub(r"\b(?:object|array|null)\b", lambda found: _WORDS[found[0]], said)
