@@ -11,6 +11,7 @@ from quire.model.work import Outcome, StepCall
 
 MAX_ERROR_LENGTH = 2000
 _NOT_ITS_FAULT = "the worker died before this result was stored, and this file was not the cause"
+_QUIRE = Path(__file__).parent.parent
 
 
 class AttemptFailure(Struct, frozen=True):
@@ -35,9 +36,16 @@ def of_error(error: BaseException, call: StepCall) -> AttemptFailure:
         return AttemptFailure(Outcome.ERRED, error.code, text, error.delay_seconds or 0.0)
     if isinstance(error, QuireError):
         return AttemptFailure(Outcome.ERRED, error.code, text)
-    where = traceback.extract_tb(error.__traceback__)[-1:]
-    place = f" ({Path(where[0].filename).name}:{where[0].lineno})" if where else ""
-    return AttemptFailure(Outcome.ERRED, "step_error", f"{type(error).__name__}: {text}{place}")
+    return AttemptFailure(Outcome.ERRED, "step_error", f"{type(error).__name__}: {text}{_tell_place(error)}")
+
+
+def _tell_place(error: BaseException) -> str:
+    """The line of the step: where a call of Quire's has failed, the line that made the call."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [one for one in frames if not Path(one.filename).is_relative_to(_QUIRE)]
+    for one in (own or frames)[-1:]:
+        return f" ({Path(one.filename).name}:{one.lineno})"
+    return ""
 
 
 def of_store(error: BaseException, call: StepCall) -> AttemptFailure:

@@ -4,6 +4,7 @@ import pytest
 
 from quire.compute import failures
 from quire.model.errors import Bug, Misconfigured, Missing, Reject, Retry
+from quire.model.files import folder_of
 from quire.model.work import Outcome, StepCall
 
 CALL = StepCall(step="s", version=1, memory_mb=100)
@@ -39,3 +40,9 @@ def test_a_blob_that_is_gone_is():
 
 def test_a_long_message_is_cut():
     assert len(failures.of_error(Reject("x" * 10**6), CALL).error) <= failures.MAX_ERROR_LENGTH
+
+
+def test_the_line_is_that_of_the_step_where_a_call_of_quires_has_failed():
+    with pytest.raises(AttributeError) as raised:
+        folder_of(None)
+    assert "(test_failures.py:" in failures.of_error(raised.value, CALL).error
