@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from quire.batches.context import BatchContext, RunContext
 from quire.batches.layout import Layout
@@ -18,7 +19,7 @@ from quire.batches.placing import fit_path, place_files, remove_file
 from quire.batches.report import ReportWriter, ResultsPage, keep_report
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch, FileOutcome
-from quire.model.errors import Misconfigured, Reject
+from quire.model.errors import DamagedBlob, Misconfigured, Reject
 
 PAGE = 200
 MARK = ".quire-out"
@@ -102,8 +103,9 @@ async def _export(
                 return None
             after = records[-1].path
             missing = [one for one in records if layout is None or not layout.has(one)]
-            await place_files([file for one in missing for _, file in one.made], out, context.blobs)
-            for record in records:
+            lost = await place_files([file for one in missing for _, file in one.made], out, context.blobs)
+            damaged = {file.path for file in lost}
+            for record in (_without_damaged(one, damaged) for one in records):
                 outputs = [fit_path(file.path) for _, file in record.made]
                 _count(counts, record)
                 if record.outcome is FileOutcome.FAILED and len(failures) < KEPT_FAILURES:
@@ -115,6 +117,23 @@ async def _export(
         page.finish(counts)
         report.finish(counts, batch, phases, seconds)
     return Summary(counts=counts, failures=failures, report=report.path, page=page.path)
+
+
+def _without_damaged(record: InputRecord, damaged: set[str]) -> InputRecord:
+    """The record as it is told: what the store has lost is not among its results, and it has failed."""
+    lost = [file for _, file in record.made if file.path in damaged]
+    if not lost:
+        return record
+    return replace(
+        record,
+        outcome=FileOutcome.FAILED,
+        error_class=DamagedBlob.code,
+        reason=(
+            f"Quire's stored copy of the result {lost[0].path!r} is damaged or gone, so it was not laid out; "
+            "the file that was sent is not to blame. Run again: the result is made anew"
+        ),
+        made=[one for one in record.made if one[1].path not in damaged],
+    )
 
 
 async def _remove_withdrawn(batch: Batch, out: Path, context: BatchContext) -> None:

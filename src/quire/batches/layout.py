@@ -53,6 +53,7 @@ class Layout:
         self._cursor = 0
         self._waiting: set[int] = set()
         self._laid_out = array("q")  # by number of the input: a mark of what was laid out for it, or 0
+        self._damaged: set[str] = set()  # results that the store has lost, by path: left to the export
         self._has_results = False
         self._over = asyncio.Event()
         self._wakes = asyncio.Event()
@@ -95,7 +96,8 @@ class Layout:
             if not await self._lay_out(group):
                 break
         self._has_results = self._has_results or bool(ended)
-        self._waiting |= {no for no, files in ended if not self._is_laid_out(no, files)}
+        left = [(no, files) for no, files in ended if not self._is_damaged(files)]
+        self._waiting |= {no for no, files in left if not self._is_laid_out(no, files)}
         return len(ended)
 
     async def _lay_out(self, group: list[_Results]) -> bool:
@@ -104,9 +106,11 @@ class Layout:
         for start in range(0, len(together), FILES_AT_ONCE):
             if self._over.is_set():
                 return False
-            await place_files(together[start : start + FILES_AT_ONCE], self._out, self._blobs)
+            part = together[start : start + FILES_AT_ONCE]
+            self._damaged.update(file.path for file in await place_files(part, self._out, self._blobs))
         for no, files in group:
-            self._keep(no, _mark(files))
+            if not self._is_damaged(files):
+                self._keep(no, _mark(files))
         self._progress(len(group))
         return True
 
@@ -116,6 +120,9 @@ class Layout:
 
     def was_counted(self, record: InputRecord) -> bool:
         return 0 < record.no < len(self._laid_out) and self._laid_out[record.no] != 0
+
+    def _is_damaged(self, files: list[File]) -> bool:
+        return bool(self._damaged) and any(file.path in self._damaged for file in files)
 
     def _is_laid_out(self, no: int, files: list[File]) -> bool:
         return 0 < no < len(self._laid_out) and self._laid_out[no] == _mark(files)

@@ -4,14 +4,14 @@ no half-written file is ever visible; a file that is there with the same content
 
 import asyncio
 import hashlib
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
 
+from quire.blobs import fixity
 from quire.blobs.port import Blobs
-from quire.model.errors import Bug, Misconfigured
+from quire.model.errors import Bug, DamagedBlob, Misconfigured, Missing
 from quire.model.files import File
 
 COPYING_AT_ONCE = 4
@@ -19,12 +19,16 @@ MAX_NAME_BYTES = 255
 _HASH_BYTES = 1 << 20
 
 
-async def place_files(files: Sequence[File], out: Path, blobs: Blobs) -> None:
-    """Raises Misconfigured when one cannot be written."""
+async def place_files(files: Sequence[File], out: Path, blobs: Blobs) -> list[File]:
+    """Lay files out; return those whose stored bytes are damaged or gone: they are not laid out. Damaged
+    blobs are set aside, so that the next run makes them again. Raises Misconfigured when one cannot be
+    written.
+    """
     # A few threads with many files each: a hop for every file would cost as much as its copy.
     shares = [files[at::COPYING_AT_ONCE] for at in range(min(COPYING_AT_ONCE, len(files)))]
-    left = await asyncio.gather(*(asyncio.to_thread(_place_local, share, out, blobs) for share in shares))
-    await asyncio.gather(*(_place_remote(share, out, blobs) for share in left))
+    placed = await asyncio.gather(*(asyncio.to_thread(_place_local, share, out, blobs) for share in shares))
+    lost = await asyncio.gather(*(_place_remote(remote, out, blobs) for remote, _ in placed))
+    return [file for share in (*(damaged for _, damaged in placed), *lost) for file in share]
 
 
 def remove_file(file: File, out: Path) -> bool:
@@ -43,9 +47,9 @@ def remove_file(file: File, out: Path) -> bool:
     return True
 
 
-def _place_local(files: Sequence[File], out: Path, blobs: Blobs) -> list[File]:
-    """Copy the files whose blobs are on this machine; return the others."""
-    remote = []
+def _place_local(files: Sequence[File], out: Path, blobs: Blobs) -> tuple[list[File], list[File]]:
+    """Copy the files whose blobs are on this machine; return the others, and those that are damaged."""
+    remote, damaged = [], []
     for file in files:
         target = out / fit_path(file.path)
         if _has_content(target, file):
@@ -54,24 +58,34 @@ def _place_local(files: Sequence[File], out: Path, blobs: Blobs) -> list[File]:
         if source is None:
             remote.append(file)
             continue
-        with _replace_file(target) as part:
-            shutil.copyfile(source, part)
-    return remote
+        try:
+            with _replace_file(target) as part:
+                fixity.copy_checked(source, part, file.digest, file.key)
+        except DamagedBlob:
+            fixity.set_aside(blobs, file.key, file.digest)
+            damaged.append(file)
+    return remote, damaged
 
 
-async def _place_remote(files: Sequence[File], out: Path, blobs: Blobs) -> None:
-    """The disk is written to in threads: the engine goes on meanwhile."""
+async def _place_remote(files: Sequence[File], out: Path, blobs: Blobs) -> list[File]:
+    """The same for blobs elsewhere; return those that are damaged or gone. The disk is written to in threads:
+    the engine goes on meanwhile.
+    """
+    lost = []
     for file in files:
         target = out / fit_path(file.path)
         part = await asyncio.to_thread(_begin_part, target)
         try:
-            async for piece in blobs.stream(file.key):
+            async for piece in fixity.check_pieces(blobs.stream(file.key), file.digest, file.key):
                 await asyncio.to_thread(_append, part, piece)
             await asyncio.to_thread(part.replace, target)
+        except (DamagedBlob, Missing):
+            lost.append(file)
         except OSError as error:
             raise _cannot_write(target, error) from error
         finally:
             await asyncio.to_thread(part.unlink, missing_ok=True)
+    return lost
 
 
 def _begin_part(target: Path) -> Path:
@@ -96,7 +110,7 @@ def _replace_file(target: Path) -> Iterator[Path]:
             target.parent.mkdir(parents=True, exist_ok=True)
             yield part
             part.replace(target)
-        except OSError:
+        except (OSError, DamagedBlob):
             part.unlink(missing_ok=True)
             raise
 

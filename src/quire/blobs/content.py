@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from quire.blobs import keys
+from quire.blobs import fixity, keys
 from quire.blobs.port import Blobs, SupportsFiles
 from quire.model.errors import Missing, Reject, Retry
 
@@ -95,27 +95,24 @@ def other_bytes(key: str) -> Reject:
 
 
 async def get(blobs: Blobs, digest: str) -> bytes:
-    """The bytes with this digest; for small blobs. Raises Missing, or Reject with code `corrupt`."""
-    data = await blobs.get(keys.content(digest))
+    """The bytes with this digest; for small blobs. Raises Missing or DamagedBlob."""
+    key = keys.content(digest)
+    data = await blobs.get(key)
     if hashlib.sha256(data).hexdigest() != digest:
-        raise _corrupt(digest)
+        raise fixity.damaged(key)
     return data
 
 
-async def stream(blobs: Blobs, digest: str) -> AsyncIterator[bytes]:
-    """The bytes in pieces. They are verified only after the last one: raises Reject with code `corrupt`
-    there, so do not use them before the end.
+def stream(blobs: Blobs, digest: str) -> AsyncIterator[bytes]:
+    """The bytes in pieces. They are verified only after the last one: raises DamagedBlob there, so do not use
+    them before the end.
     """
-    hashed = hashlib.sha256()
-    async for piece in blobs.stream(keys.content(digest)):
-        hashed.update(piece)
-        yield piece
-    if hashed.hexdigest() != digest:
-        raise _corrupt(digest)
+    key = keys.content(digest)
+    return fixity.check_pieces(blobs.stream(key), digest, key)
 
 
 async def verify(blobs: Blobs, digest: str) -> None:
-    """Read all bytes and check their digest. Raises Missing, or Reject with code `corrupt`."""
+    """Read all bytes and check their digest. Raises Missing or DamagedBlob."""
     async for _ in stream(blobs, digest):
         pass
 
@@ -159,11 +156,3 @@ async def _verify_pieces(pieces: AsyncIterator[bytes], content: Content) -> Asyn
         yield piece
     if hashed.hexdigest() != content.digest:
         raise Retry("The file was changed while it was being stored.", code="source_changed")
-
-
-def _corrupt(digest: str) -> Reject:
-    return Reject(
-        f"The blob of content {digest} holds other bytes than its name says: the store is damaged or "
-        "was written to. Restore it from a copy, or send the file again.",
-        code="corrupt",
-    )

@@ -48,6 +48,12 @@ def content(digest: str) -> str:
     return f"cas/{digest[:2]}/{digest}"
 
 
+def damaged(digest: str) -> str:
+    """Where a damaged copy of that content is kept for a person to look at."""
+    _require(_DIGEST, digest, "a SHA-256 in lower-case hexadecimal")
+    return f"damaged/{digest[:2]}/{digest}"
+
+
 def manifest(batch_id: str) -> str:
     _require(_ULID, batch_id, "a batch id (ULID)")
     return f"batches/{batch_id}/manifest.json"

@@ -4,6 +4,7 @@
     ├── Retry           a passing fault: try again, perhaps after a delay
     │   └── Unavailable Quire's own database cannot be used just now: wait, nothing is lost
     ├── Reject          this input will never work: fail it with this reason
+    │   └── DamagedBlob our stored copy holds wrong bytes: never use them, store the right ones again
     ├── Stale           another writer was faster: reload and decide again
     ├── Lost            the lease or attempt is gone: stop this work
     ├── Misconfigured   a person must change a setting or install something
@@ -45,6 +46,12 @@ class Missing(Reject):
     """The named thing (blob, batch, message) does not exist."""
 
     code = "missing"
+
+
+class DamagedBlob(Reject):
+    """A stored blob does not hold the bytes that its digest names. The sender's file is not to blame."""
+
+    code = "damaged_blob"
 
 
 class Stale(QuireError):

@@ -157,7 +157,9 @@ class ComputeSuite:
     async def test_a_result_is_stored_before_it_is_reported(self, opened: Opened) -> None:
         async with opened(1) as bench:
             kept = await content.put_bytes(bench.blobs, b"the bytes")
-            given = [Order(1, number, 1, file("a.tif", key=kept.key)) for number in range(5)]
+            given = [
+                Order(1, number, 1, file("a.tif", key=kept.key, digest=kept.digest)) for number in range(5)
+            ]
             await bench.compute.submit(self.copy, given)
             for _ in given:
                 (report,) = await bench.take_reports(1)

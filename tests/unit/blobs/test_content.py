@@ -10,7 +10,7 @@ import pytest
 from quire.blobs import content, keys
 from quire.blobs.local import LocalBlobs
 from quire.blobs.local.spool import Spool
-from quire.model.errors import Missing, Reject, Retry
+from quire.model.errors import DamagedBlob, Missing, Reject, Retry
 
 SMALL = b"a leaf"
 LARGE = bytes(range(256)) * (10 << 12)  # 10 MiB: not held in memory
@@ -57,7 +57,7 @@ async def test_damaged_bytes_are_not_handed_out(blobs, body):
     await blobs.put(stored.key, body[:-1] + b"?")
     with pytest.raises(Reject) as refused:
         await content.get(blobs, stored.digest)
-    assert refused.value.code == "corrupt"
+    assert refused.value.code == "damaged_blob"
     with pytest.raises(Reject):
         await content.verify(blobs, stored.digest)
 
@@ -195,3 +195,35 @@ async def test_of_many_files_only_some_are_in_hand_at_once(tmp_path):
     assert [one.digest for one in stored] == [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
     assert watching.puts == 100
     assert watching.most <= 16
+
+
+def flip(blobs, stored):
+    """Damage the stored file without changing its size."""
+    path = blobs.local_path(stored.key)
+    path.chmod(0o644)
+    path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:])
+
+
+async def test_right_bytes_take_the_place_of_damaged_ones_of_equal_size(tmp_path):
+    blobs = LocalBlobs(tmp_path / "blobs")
+    (tmp_path / "file").write_bytes(SMALL)
+    stored = await content.put_file(blobs, tmp_path / "file")
+    flip(blobs, stored)
+    with pytest.raises(DamagedBlob):
+        await content.verify(blobs, stored.digest)
+    await content.put_file(blobs, tmp_path / "file")
+    assert await content.get(blobs, stored.digest) == SMALL
+
+
+async def test_only_a_damaged_blob_is_set_aside(blobs):
+    stored = await content.put_bytes(blobs, SMALL)
+    assert not blobs.set_aside(stored.key, stored.digest)
+    assert await content.get(blobs, stored.digest) == SMALL
+    flip(blobs, stored)
+    assert blobs.set_aside(stored.key, stored.digest)
+    assert not blobs.set_aside(stored.key, stored.digest), "nothing is there any more"
+    with pytest.raises(Missing):
+        await blobs.head(stored.key)
+    assert (await blobs.get(keys.damaged(stored.digest)))[1:] == SMALL[1:]
+    await content.put_bytes(blobs, SMALL)
+    assert await content.get(blobs, stored.digest) == SMALL

@@ -50,7 +50,12 @@ def test_large_values_are_fetched_and_decoded(bench, needs_source):
     bench, seen = bench(), {}
     source = put(bench, b"bytes")
     given = Order(
-        1, 1, 1, file(key=source.key), (), {"a": put(bench, b'{"x": [1, "y"]}'), "b": Value(data=2)}
+        1,
+        1,
+        1,
+        file(key=source.key, digest=source.digest),
+        (),
+        {"a": put(bench, b'{"x": [1, "y"]}'), "b": Value(data=2)},
     )
     report = report_of(
         bench, lambda one: seen.update(one.values) or NO_OUTPUT, given, needs_source=needs_source
@@ -97,7 +102,7 @@ def test_a_value_with_other_bytes_than_its_digest_is_not_decoded(bench):
     digest = hashlib.sha256(b"true").hexdigest()
     asyncio.run(bench.blobs.put(f"cas/{digest[:2]}/{digest}", b"fals"))
     report = report_of(bench, lambda _: NO_OUTPUT, order(a=Value(key="../../x", size=4, digest=digest)))
-    assert (report.outcome, report.error_class) == (Outcome.REJECTED, "corrupt")
+    assert (report.outcome, report.error_class) == (Outcome.REJECTED, "damaged_blob")
 
 
 @pytest.mark.parametrize("digest", ["../../secret", "A" * 64, "0" * 63 + "\n"])
@@ -122,7 +127,7 @@ def test_values_of_members_are_read_when_they_are_wanted(bench, tmp_path):
         return StepOutput(facts={"before": before, "seen": [first, second], "after": bench.blobs.read})
 
     call = msgspec.structs.replace(bench.step(run), unit="folder")
-    (report,) = bench.take_reports(call, Order(1, 1, 1, file(key=listing.key)))
+    (report,) = bench.take_reports(call, Order(1, 1, 1, file(key=listing.key, digest=listing.digest)))
     assert report.result.facts == {"before": 0, "seen": [[7], 5], "after": 1}
 
 
@@ -214,7 +219,8 @@ def outputs(*files, **changes):
 
 
 def stored(bench):
-    return Order(1, 1, 1, file(key=put(bench, b"source").key))
+    source = put(bench, b"source")
+    return Order(1, 1, 1, file(key=source.key, digest=source.digest))
 
 
 def test_names_changes_and_tags_are_part_of_the_product(bench):

@@ -1,12 +1,13 @@
 """What a worker makes of orders: costs, signs of life, units, and results that nobody can use."""
 
 import asyncio
+import hashlib
 import threading
 
 import msgspec
 import pytest
 
-from quire.blobs import asset_records, content
+from quire.blobs import asset_records, content, keys
 from quire.compute.pool import frames
 from quire.compute.pool.memory import IDLE_MB
 from quire.compute.pool.meter import PROGRESS_INTERVAL_SECONDS
@@ -223,7 +224,9 @@ def test_nonsense_becomes_a_failed_attempt_that_names_the_step(bench, kind):
 def test_a_copy_of_the_input_is_no_product_either(bench):
     blobs = FarBlobs({"k": b"123"})
     call = StepCall(step="nonsense", version=1, options={"kind": "own_input"})
-    (report,) = bench(blobs=blobs).take_reports(call, order(key="k"))
+    (report,) = bench(blobs=blobs).take_reports(
+        call, order(key="k", digest=hashlib.sha256(b"123").hexdigest())
+    )
     assert report.error_class == "bad_result"
 
 
@@ -303,7 +306,7 @@ def test_members_are_fetched_once_each_and_counted(bench):
 
 
 def test_members_of_a_far_store_are_copied_under_names_of_our_own(bench):
-    members = [file("a/../../evil", key="one"), file("a/evil", key="two")]
+    members = [file("a/../../evil", key="one", digest=""), file("a/evil", key="two", digest="")]
     blobs = FarBlobs({"list": msgspec.json.encode(members), "one": b"1", "two": b"22"})
     bench = bench(blobs=blobs)
     found = {}
@@ -316,7 +319,7 @@ def test_members_of_a_far_store_are_copied_under_names_of_our_own(bench):
         return NO_OUTPUT
 
     call = msgspec.structs.replace(bench.step(run, needs_source=True), unit="directory")
-    (report,) = bench.take_reports(call, order(key="list"))
+    (report,) = bench.take_reports(call, order(key="list", digest=""))
     assert report.outcome is Outcome.DONE, report.error
     assert found["bytes"] == [b"1", b"22"] * 2
     assert all(found["inside"])
@@ -333,7 +336,7 @@ def test_fetching_the_file_itself_gives_the_source(bench, needs_source):
         lambda given: StepOutput(facts={"read": given.fetch(given.file).read_text()}),
         needs_source=needs_source,
     )
-    (report,) = bench.take_reports(call, order(key="k"))
+    (report,) = bench.take_reports(call, order(key="k", digest=hashlib.sha256(b"123").hexdigest()))
     assert (report.result.facts, report.cost) == ({"read": "123"}, Cost(bytes_in=3))
     assert bench.blobs.asked == ["k"]
     assert bench.left() == []
@@ -342,7 +345,7 @@ def test_fetching_the_file_itself_gives_the_source(bench, needs_source):
 def test_a_fault_of_the_store_while_fetching_is_not_the_files(bench):
     bench = bench(blobs=FarBlobs({"list": msgspec.json.encode([file(key="gone")])}))
     call = StepCall(step="join_members", version=1, unit="directory")
-    (report,) = bench.take_reports(call, order(key="list"))
+    (report,) = bench.take_reports(call, order(key="list", digest=""))
     assert (report.outcome, report.error_class) == (Outcome.INTERRUPTED, "line")
     assert report.delay_seconds == 3
 
@@ -470,3 +473,32 @@ def test_weighing_that_fails_is_a_failed_attempt(bench):
 
     (report,) = bench.take_reports(bench.step(lambda _: NO_OUTPUT, estimate_memory=estimate_memory), order())
     assert (report.outcome, report.error_class) == (Outcome.ERRED, "step_error")
+
+
+def test_a_damaged_input_never_reaches_the_step_and_is_set_aside(bench):
+    bench = bench()
+    given = stored(bench, b"right")
+    path = bench.blobs.local_path(given.key)
+    path.chmod(0o644)
+    path.write_bytes(b"wrong")
+    seen = []
+    call = bench.step(lambda one: seen.append(one.source.read_bytes()) or NO_OUTPUT, needs_source=True)
+    (report,) = bench.take_reports(call, Order(1, 1, 1, given))
+    assert (report.outcome, report.error_class) == (Outcome.REJECTED, "damaged_blob")
+    assert "stored copy" in report.error
+    assert "not to blame" in report.error
+    assert seen == []
+    assert bench.blobs.local_path(given.key) is None, "its place is free for the right bytes"
+    assert bench.blobs.local_path(keys.damaged(given.digest)).read_bytes() == b"wrong"
+    stored(bench, b"right")
+    (report,) = bench.take_reports(call, Order(1, 1, 2, given))
+    assert (report.outcome, seen) == (Outcome.DONE, [b"right"])
+
+
+def test_a_damaged_input_from_a_far_store_never_reaches_the_step(bench):
+    bench = bench(blobs=FarBlobs({"k": b"124"}))
+    seen = []
+    call = bench.step(lambda one: seen.append(one) or NO_OUTPUT, needs_source=True)
+    (report,) = bench.take_reports(call, order(key="k", digest=hashlib.sha256(b"123").hexdigest()))
+    assert (report.outcome, report.error_class, seen) == (Outcome.REJECTED, "damaged_blob", [])
+    assert bench.left() == []

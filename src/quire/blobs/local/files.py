@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from quire.blobs import keys
+from quire.blobs import fixity, keys
 from quire.blobs.labels import Labels
 from quire.blobs.local.labels import NO_LABELS, LabelFiles
 from quire.blobs.local.spool import Spool, version_of
@@ -66,7 +66,8 @@ class BlobFiles:
                     # A concurrent writer stores the same bytes: no lock is needed, and losing is no loss.
                     with contextlib.suppress(Stale):
                         self._commit(spool, key, NO_LABELS, IfAbsent())
-                elif present.st_size != size:
+                elif present.st_size != size or not self._holds(key, digest):
+                    # The stored copy is damaged, and here are the right bytes.
                     self._commit(spool, key, NO_LABELS, None)
                 return digest, size
             finally:
@@ -81,6 +82,36 @@ class BlobFiles:
             return list(map(store, sources))
         with ThreadPoolExecutor(_THREADS) as threads:
             return list(threads.map(store, sources))
+
+    def set_aside(self, key: str, digest: str) -> bool:
+        """See `SupportsSetAside`. Under the lock of the key: nobody replaces the blob between the last look
+        and the move.
+        """
+        folder, _, name = key.rpartition("/")
+        aside = keys.damaged(digest).rpartition("/")
+        with translate_errors("set aside", key):
+            try:
+                with self.tree.folder(folder) as at, self.tree.lock(key):
+                    if stat_file(at, name) is None or self._holds(key, digest):
+                        return False
+                    with self.tree.folder(aside[0], make=True) as to:
+                        os.rename(name, aside[2], src_dir_fd=at, dst_dir_fd=to)
+                        os.fsync(to)
+                    os.fsync(at)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        return True
+
+    def _holds(self, key: str, digest: str) -> bool:
+        """Are the stored bytes those of the digest?"""
+        try:
+            descriptor = self.open(key)
+        except Missing:
+            return False
+        try:
+            return fixity.digest_of(descriptor) == digest
+        finally:
+            os.close(descriptor)
 
     def _fill_spool(self, source: Path, *, owned: bool) -> Spool:
         if owned:

@@ -14,10 +14,12 @@ from pathlib import Path
 from tempfile import mkdtemp, mkstemp
 from typing import Any, TypeVar
 
+from quire.blobs import fixity
 from quire.blobs.port import Blobs
 from quire.compute.pool.members import read_members
 from quire.compute.pool.meter import OrderMeter
 from quire.compute.pool.values import load_value
+from quire.model.errors import DamagedBlob
 from quire.model.files import File
 from quire.model.step import Step, StepInput
 from quire.model.work import MemberFile, Order, StepCall, Value
@@ -79,7 +81,7 @@ class OrderRun:
         source = self._storage.scratch
         members: tuple[MemberFile, ...] = ()
         if self.call.unit != "file":
-            source = self._start_fetch(self.order.file.key).result()
+            source = self._start_fetch(self.order.file).result()
             members = read_members(source, self.order.file)
         elif step.needs_source:
             source = self.fetch(self.order.file)
@@ -92,7 +94,7 @@ class OrderRun:
         source = self._storage.scratch
         members: tuple[MemberFile, ...] = ()
         if self.call.unit != "file":
-            source = await asyncio.wrap_future(self._start_fetch(self.order.file.key))
+            source = await asyncio.wrap_future(self._start_fetch(self.order.file))
             members = read_members(source, self.order.file)
         elif step.needs_source:
             source = await asyncio.wrap_future(self._begin_fetch(self.order.file))
@@ -158,16 +160,20 @@ class OrderRun:
             fetched = self._fetched = self._fetched or {}
             fetching = fetched.get(file.key)
             if fetching is None:
-                fetching = fetched[file.key] = self._start_fetch(file.key, counted=True)
+                fetching = fetched[file.key] = self._start_fetch(file, counted=True)
         return fetching
 
-    def _start_fetch(self, key: str, *, counted: bool = False) -> "Future[Path]":
-        """Begin to fetch: the store's own file where there is one, otherwise a copy in the order's folder."""
+    def _start_fetch(self, file: File, *, counted: bool = False) -> "Future[Path]":
+        """Begin to fetch: the store's own file where there is one, otherwise a copy in the order's folder.
+        Its bytes are compared with the file's digest where that is known; the result raises DamagedBlob.
+        """
         there: Future[Path] = Future()
         try:
-            local = self._storage.blobs.local_path(key)
+            local = self._storage.blobs.local_path(file.key)
             if local is None:
-                return self._storage.background(self._download(key, self._folder_for_copies(), counted))
+                return self._storage.background(self._download(file, self._folder_for_copies(), counted))
+            if file.digest:
+                check_stored_file(self._storage.blobs, local, file)
             if counted:
                 self.meter.bytes_in += local.stat().st_size
             there.set_result(local)
@@ -175,11 +181,14 @@ class OrderRun:
             there.set_exception(error)
         return there
 
-    async def _download(self, key: str, folder: Path, counted: bool) -> Path:
+    async def _download(self, source: File, folder: Path, counted: bool) -> Path:
         handle, name = mkstemp(prefix=".input-", dir=folder)
         size = 0
         with os.fdopen(handle, "wb") as file:
-            async for piece in self._storage.blobs.stream(key):
+            pieces = self._storage.blobs.stream(source.key)
+            if source.digest:
+                pieces = fixity.check_pieces(pieces, source.digest, source.key)
+            async for piece in pieces:
                 size += file.write(piece)
                 self.meter.show_life()  # a large file on a slow connection is no stalled step
         if counted:
@@ -193,3 +202,12 @@ class OrderRun:
         if self._copies_folder is None:
             self._copies_folder = self._storage.make_folder()
         return self._copies_folder
+
+
+def check_stored_file(blobs: Blobs, path: Path, file: File) -> None:
+    """Compare a file of the store with its digest. A damaged one is set aside. Raises DamagedBlob."""
+    try:
+        fixity.check_file(path, file.digest, file.key)
+    except DamagedBlob:
+        fixity.set_aside(blobs, file.key, file.digest)
+        raise
