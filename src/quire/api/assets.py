@@ -57,7 +57,7 @@ async def send_asset(context: ApiContext, request: ApiRequest, caller: Caller) -
     if given.url:
         headers = {"location": given.url, "cache-control": FOREVER, "x-asset-id": given.asset.id}
         return Response(content=None, status_code=302, headers=headers)
-    return send_blob(context.batches.blobs, given, request, {})
+    return await send_blob(context, given, request)
 
 
 _GROUP = "Assets"

@@ -7,7 +7,9 @@ from typing import Any
 from litestar.response import Stream
 
 from quire.api.context import ApiContext, Caller
+from quire.api.delivery import begin_answer
 from quire.api.routing import ApiRequest, ApiResponse, Route, json_response
+from quire.blobs import checked_reads
 from quire.blobs.presigned_rules import attachment
 from quire.blobs.presigned_uploads import UploadReceiver
 from quire.ingest.file_upload import accept_bytes
@@ -51,7 +53,9 @@ async def send_bytes(context: ApiContext, request: ApiRequest, caller: Caller) -
         "x-content-type-options": "nosniff",
         "content-security-policy": "sandbox; default-src 'none'",
     }
-    return Stream(context.batches.blobs.stream(key), media_type="application/octet-stream", headers=headers)
+    pieces = checked_reads.stream(context.batches.blobs, key, stored.metadata.get("sha256", ""))
+    checked = await begin_answer(pieces, stored.size)
+    return Stream(checked, media_type="application/octet-stream", headers=headers)
 
 
 def _get_receiver(context: ApiContext) -> UploadReceiver:

@@ -1,27 +1,30 @@
 """Delivery of immutable blobs, with ranges, ETags and cache headers."""
 
 import re
+from collections.abc import AsyncIterator
 from typing import Any
 
 from litestar import Response
 from litestar.exceptions import HTTPException
 from litestar.response import Stream
 
+from quire.api.context import ApiContext
 from quire.api.routing import ApiRequest, ApiResponse
 from quire.assets.registry import Delivery
-from quire.blobs.port import Blobs
+from quire.blobs import checked_reads
 from quire.blobs.presigned_rules import attachment
 
 FOREVER = "public, max-age=31536000, immutable"
 # Browsers may display these; anything else is saved, for it may be a page with scripts.
 SHOWN = frozenset({"image/jpeg", "image/jpg", "image/png", "image/webp", "image/gif", "image/avif"})
+CHECKED_FIRST_BYTES = 4 << 20
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
-def send_blob(blobs: Blobs, given: Delivery, request: ApiRequest, headers: dict[str, str]) -> ApiResponse:
-    """The whole blob, the requested range, or 304. Raises HTTPException 416."""
+async def send_blob(context: ApiContext, given: Delivery, request: ApiRequest) -> ApiResponse:
+    """The whole blob, the requested range, or 304. Raises HTTPException 416, and DamagedBlob."""
     etag = f'"{given.version}"'
-    said = {**headers, **_build_headers(given), "etag": etag, "accept-ranges": "bytes"}
+    said = {**_build_headers(given), "etag": etag, "accept-ranges": "bytes"}
     if _is_match(request.headers.get("if-none-match"), etag):
         return _build_empty(304, said)
     part = _read_range(request, given.size, etag)
@@ -35,12 +38,35 @@ def send_blob(blobs: Blobs, given: Delivery, request: ApiRequest, headers: dict[
     said["content-length"] = str(stop - start)
     if request.method == "HEAD":
         return _build_empty(status, said, given.content_type)
+    blobs = context.batches.blobs
     if part or given.offset is not None:
+        now = context.batches.clock.monotonic()
+        await context.range_checks.check(blobs, given.key, given.digest, now)
         begin = given.offset or 0
         pieces = blobs.stream(given.key, start=begin + start, stop=begin + stop)
     else:
-        pieces = blobs.stream(given.key)
+        pieces = await begin_answer(checked_reads.stream(blobs, given.key, given.digest), given.size)
     return Stream(pieces, status_code=status, media_type=given.content_type, headers=said)
+
+
+async def begin_answer(pieces: AsyncIterator[bytes], size: int) -> AsyncIterator[bytes]:
+    """The pieces, the first of them fetched before the status is sent. A blob of at most
+    `CHECKED_FIRST_BYTES` has been checked as a whole by then, and damage becomes a status; the answer with a
+    larger one ends before the length that was promised.
+    """
+    first: list[bytes] = []
+    async for piece in pieces:
+        first.append(piece)
+        if size > CHECKED_FIRST_BYTES:
+            break
+
+    async def send() -> AsyncIterator[bytes]:
+        for piece in first:
+            yield piece
+        async for piece in pieces:
+            yield piece
+
+    return send()
 
 
 def _build_headers(given: Delivery) -> dict[str, str]:

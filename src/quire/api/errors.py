@@ -12,6 +12,7 @@ from quire.api.routing import ApiResponse, json_response
 from quire.ingest.finalization import IncompleteBatch
 from quire.model.errors import (
     Bug,
+    DamagedBlob,
     Lost,
     Misconfigured,
     Missing,
@@ -39,6 +40,7 @@ BY_CODE = {
 }
 BY_KIND: tuple[tuple[type[QuireError], int], ...] = (
     (Missing, 404),
+    (DamagedBlob, 500),
     (Reject, 400),
     (Stale, 409),
     (Lost, 409),
@@ -92,6 +94,10 @@ def build_error_response(error: Exception, *, contract: bool) -> ApiResponse:
         return _build_response(
             INTERNAL, 500, "bug", contract=contract, **_describe_fault(error, contract=contract)
         )
+    if isinstance(error, DamagedBlob):
+        # Told to the caller too: the file that was sent is not to blame, and asking again does not help.
+        _log.error("damaged_blob: %s", error)
+        return _build_response(str(error), 500, error.code, contract=contract, details="DamagedBlob")
     status = get_status(error)
     if not contract and error.code in CONFLICTS:
         status = 409

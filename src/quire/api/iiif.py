@@ -63,11 +63,11 @@ async def send_picture(context: ApiContext, request: ApiRequest, caller: Caller)
     cut = await tiles.find_tiles(blobs, asset)
     tile = tiles.match_tile(cut, region, size, file_name)
     if cut is not None and tile is not None:
-        return send_blob(blobs, await tiles.locate_tile(blobs, asset, cut, tile), request, {})
+        return await send_blob(context, await tiles.locate_tile(blobs, asset, cut, tile), request)
     if region != "full":
         raise Missing("No such tile; info.json says which there are", code="unknown_variant")
     role = iiif.find_rendition(asset, size, file_name)
-    return send_blob(blobs, await locate_rendition(blobs, asset, role), request, {})
+    return await send_blob(context, await locate_rendition(blobs, asset, role), request)
 
 
 _GROUP = "IIIF"

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from quire.assembly.machine import memory_mb
 from quire.assembly.worker_blobs import S3Access, open_store
+from quire.blobs import checked_reads
 from quire.blobs.port import Blobs
 from quire.compute.remote.environment import BucketAccess, RemoteTask, read_task
 from quire.compute.remote.step_task import StepTask, is_step_task, read_step_task
@@ -30,7 +31,7 @@ class PresignedTaskFiles:
         self._client = client
 
     async def fetch(self, target: Path) -> None:
-        await self._client.fetch(self._task.input_url, target)
+        await self._client.fetch(self._task.input_url, target, self._task.digest)
 
     async def put(self, role: str, key: str, source: Path, content_type: str, url: str = "") -> bool:  # noqa: ARG002
         url = url or self._task.output_urls.get(role, "")
@@ -53,7 +54,7 @@ class BlobTaskFiles:
 
     async def fetch(self, target: Path) -> None:
         with target.open("wb") as file:
-            async for piece in self._blobs.stream(self._task.input_key):
+            async for piece in checked_reads.stream(self._blobs, self._task.input_key, self._task.digest):
                 file.write(piece)
 
     async def put(self, role: str, key: str, source: Path, content_type: str, url: str = "") -> bool:  # noqa: ARG002

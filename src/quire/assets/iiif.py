@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from quire.blobs import asset_records
+from quire.blobs import asset_records, checked_reads
 from quire.blobs.port import Blobs
 from quire.ledger.port import BatchStore, InputRecord, RecordStore
 from quire.model.asset import Asset, Rendition
@@ -96,7 +96,7 @@ async def _load_pictures(blobs: Blobs, page: list[InputRecord]) -> list[BatchPic
 async def _load_asset(blobs: Blobs, key: str) -> Asset | None:
     """None for references from before pictures were registered, and for those that lead elsewhere."""
     try:
-        reference = msgspec.json.decode(await blobs.get(key), type=dict[str, Any])
+        reference = msgspec.json.decode(await checked_reads.read(blobs, key), type=dict[str, Any])
         asset = await asset_records.find(blobs, str(reference.get("url", "")).rpartition("/")[2])
     except (Reject, msgspec.DecodeError):
         return None

@@ -42,6 +42,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
     width: int = 0
     height: int = 0
     offset: int | None = None
+    digest: str = ""  # of the whole blob, where its record tells it
 
 
 async def register(
@@ -122,6 +123,7 @@ async def locate_rendition(blobs: Blobs, asset: Asset, role: str) -> Delivery:
         content_type=rendition.content_type,
         size=stored.size,
         version=stored.version,
+        digest=stored.metadata.get("sha256", ""),
         width=rendition.width,
         height=rendition.height,
     )

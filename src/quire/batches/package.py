@@ -18,6 +18,7 @@ from quire import __version__
 from quire.batches.context import BatchContext
 from quire.batches.lines import build_step_lines
 from quire.batches.placing import fit_path
+from quire.blobs import checked_reads
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch
 from quire.model.errors import Bug, Reject
@@ -123,12 +124,12 @@ class _Package:
         self._seen.add(mark)
         digest, size = hashlib.sha256(), 0
         with self._entry(name, file.size) as entry:
-            async for piece in self._blobs.stream(file.key):
+            async for piece in checked_reads.stream(self._blobs, file.key, file.digest):
                 digest.update(piece)
                 size += len(piece)
                 entry.write(piece)
                 yield self._out.take()
-        if size != file.size or (file.digest and digest.hexdigest() != file.digest):
+        if size != file.size:
             raise Bug(
                 f"{file.path!r} of batch {self._batch.id} is not what was stored; the package is broken off"
             )

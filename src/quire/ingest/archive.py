@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from quire.batches.inspection import find_path_before
-from quire.blobs import asset_records, keys, labels
+from quire.blobs import asset_records, checked_reads, keys, labels
 from quire.blobs.port import Blobs
 from quire.compute.remote.output_keys import is_temporary
 from quire.ingest.context import UploadContext, manifest_key, original_manifest_key, staging_prefix
@@ -197,7 +197,8 @@ async def _find_referenced_asset(context: UploadContext, batch: Batch, key: str)
     made = dict(found[0].made)
     if "ref" not in made or "jpeg" in made:
         return None
-    reference = msgspec.json.decode(await context.blobs.get(made["ref"].key), type=dict[str, object])
+    data = await checked_reads.read(context.blobs, made["ref"].key)
+    reference = msgspec.json.decode(data, type=dict[str, object])
     return str(reference.get("url", "")).rpartition("/")[2] or None
 
 
@@ -228,7 +229,8 @@ async def _copy(blobs: Blobs, batch: Batch, source: _Source, target: str) -> Non
         said["task-id"] = source.task
     if source.cid:
         said["ipfs-cid"] = source.cid
-    await blobs.put(target, blobs.stream(source.key), content_type=source.content_type, metadata=said)
+    checked = checked_reads.stream(blobs, source.key, source.digest)
+    await blobs.put(target, checked, content_type=source.content_type, metadata=said)
     if not await _has_same_bytes(blobs, target, source):
         await blobs.delete(target)
         raise Retry(

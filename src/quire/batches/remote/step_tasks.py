@@ -12,7 +12,7 @@ from msgspec import structs
 
 from quire.batches.remote.attempts import AttemptAddress
 from quire.batches.remote.context import RemoteContext
-from quire.blobs import keys
+from quire.blobs import checked_reads, keys
 from quire.blobs.presigned_uploads import PresignedUploads
 from quire.compute.pool.members import decode_members
 from quire.compute.remote.step_claims import step_key
@@ -110,7 +110,7 @@ async def _sign_members(context: RemoteContext, given: StepTaskDetails, sign_get
     """URLs by key for the documents of a folder or batch, for their large values and those of the folders
     below. Raises Reject for a bad list, and as the store does.
     """
-    members = decode_members(await context.blobs.get(given.file.key), given.file)
+    members = decode_members(await checked_reads.read(context.blobs, given.file.key), given.file)
     values = [value for member in members for value in member.values.values()]
     values += [one.result.value for one in given.earlier if one.result.value is not None]
     wanted = {member.key: "input" for member in members}

@@ -19,6 +19,7 @@ from quire.batches.remote.attempts import AttemptAddress, RemoteStep, build_url,
 from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.output_places import SPARE_SECONDS
 from quire.batches.remote.page_count import has_several_pages
+from quire.blobs import checked_reads
 from quire.blobs.presigned_uploads import PresignedUploads
 from quire.compute.remote.callback_body import MAX_BODY_BYTES, Reference
 from quire.compute.remote.environment import BucketAccess
@@ -105,6 +106,8 @@ class LedgerRemoteTasks:
             "QUIRE_OPTIONS": json.dumps(call.options),
             "QUIRE_MEMORY_MB": str(call.memory_mb),
         }
+        if digest := checked_reads.find_digest(file.key, file.digest):
+            environment["QUIRE_INPUT_SHA256"] = digest
         if file.cid is not None:
             environment["INPUT_CID"] = file.cid
         if call.step == "image_variants":
@@ -233,7 +236,8 @@ class LedgerRemoteTasks:
         with suppress(Missing):
             if (await blobs.head(alias)).size == file.size:
                 return
-        await blobs.put(alias, blobs.stream(file.key), content_type=file.content_type)
+        checked = checked_reads.stream(blobs, file.key, file.digest)
+        await blobs.put(alias, checked, content_type=file.content_type)
 
     async def _has_free_keys(self, batch: Batch, step: RemoteStep, order: Order) -> bool:
         """Are the keys of these outputs used by no other file of the batch, and by no output of one?"""

@@ -51,6 +51,7 @@ class RemoteTask(Struct, frozen=True, kw_only=True):
     name: str
     content_type: str
     size: int
+    digest: str  # SHA-256 of the input; empty: not known
     cid: str | None
     options: dict[str, Any]
     is_extended: bool  # the server understands more than the published contract
@@ -94,6 +95,7 @@ def read_task(environment: Mapping[str, str]) -> RemoteTask:
         name=variables.get("INPUT_FILE_NAME") or variables["INPUT_R2_KEY"].rpartition("/")[2],
         content_type=variables.get("INPUT_CONTENT_TYPE", "application/octet-stream"),
         size=int(size),
+        digest=variables.get("QUIRE_INPUT_SHA256", ""),
         cid=variables.get("INPUT_CID"),
         options=options,
         is_extended="QUIRE_STEP" in variables,

@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from quire.blobs import keys
+from quire.blobs.checked_reads import find_digest
 from quire.compute.pool.members import read_members
 from quire.compute.remote.place_requests import mark_store_errors
 from quire.compute.remote.step_task import MAX_UNIT_BYTES, GivenValue, StepTask, StepTaskDetails
-from quire.compute.remote.transfer import TransferClient
+from quire.compute.remote.transfer import TransferClient, damaged
 from quire.model.errors import Reject
 from quire.model.files import File
 from quire.model.step import Meter, Step, StepInput
@@ -54,7 +55,9 @@ class StepInputs:
             details = await self._load_details(client)
             has_source = step.needs_source or details.is_unit
             if has_source:
-                await mark_store_errors(client.fetch(self._task.input_url, self._source))
+                await mark_store_errors(
+                    client.fetch(self._task.input_url, self._source, _digest(details.file))
+                )
             values = {name: await self._load_given(client, one) for name, one in details.values.items()}
         if has_source and not details.is_unit:
             self._fetched[details.file.key] = self._source
@@ -79,7 +82,7 @@ class StepInputs:
             path = self._fetched.get(file.key)
             if path is None:
                 path = self._folder / f"member-{len(self._fetched) + 1}"
-                _run_in_thread(self._fetch_one(self._find_url(file.key, file.path), path))
+                _run_in_thread(self._fetch_one(self._find_url(file.key, file.path), path, _digest(file)))
                 self._fetched[file.key] = path
             return path
 
@@ -96,9 +99,9 @@ class StepInputs:
             raise Reject(f"{name!r} is not among what this task was given", code="not_elsewhere")
         return url
 
-    async def _fetch_one(self, url: str, path: Path) -> None:
+    async def _fetch_one(self, url: str, path: Path, digest: str) -> None:
         async with self._open_client() as client:
-            await mark_store_errors(client.fetch(url, path))
+            await mark_store_errors(client.fetch(url, path, digest))
 
     async def _resolve(self, value: GivenValue) -> Any:
         async with self._open_client() as client:
@@ -116,7 +119,7 @@ class StepInputs:
             return value.data
         data = await self._download(client, value.url, MAX_VALUE_BYTES)
         if hashlib.sha256(data).hexdigest() != value.digest:
-            raise Reject("the value of an earlier step holds other bytes than were stored", code="corrupt")
+            raise damaged("value of an earlier step")
         return msgspec.json.decode(data)
 
     async def _download(self, client: TransferClient, url: str, limit: int) -> bytes:
@@ -129,6 +132,10 @@ class StepInputs:
         data = path.read_bytes()
         path.unlink()
         return data
+
+
+def _digest(file: File) -> str:
+    return find_digest(file.key, file.digest)
 
 
 def _run_in_thread(work: Coroutine[Any, Any, T]) -> T:

@@ -4,6 +4,7 @@ Promises: passing faults (no connection, 429, 5xx) are tried again, later each t
 are streamed; no message contains a URL, because each is a secret. Must not know: what a task is.
 """
 
+import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import count
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Self, TypeVar
 import httpx
 
 from quire.model.backoff import backoff_seconds
-from quire.model.errors import Missing, Reject, Retry
+from quire.model.errors import DamagedBlob, Missing, Reject, Retry
 
 PIECE_BYTES = 1 << 20
 ATTEMPTS = 6
@@ -48,15 +49,23 @@ class TransferClient:
     ) -> None:
         await self._http.aclose()
 
-    async def fetch(self, url: str, target: Path) -> None:
-        """Raises Missing, Reject, or Retry when all attempts fail."""
+    async def fetch(self, url: str, target: Path, digest: str = "") -> None:
+        """Raises Missing, Reject, or Retry when all attempts fail; DamagedBlob for other bytes than those
+        with this SHA-256, where one is given.
+        """
 
         async def once() -> None:
+            hashed = hashlib.sha256()
             async with self._http.stream("GET", url) as response:
+                if response.status_code == 500 and await _tells_damage(response):
+                    raise damaged("input")
                 _check(response, "the input")
                 with target.open("wb") as file:
                     async for piece in response.aiter_raw(PIECE_BYTES):
+                        hashed.update(piece)
                         file.write(piece)
+            if digest and hashed.hexdigest() != digest:
+                raise damaged("input")
 
         await self._with_retries(once)
 
@@ -124,6 +133,24 @@ def _check(response: httpx.Response, what: str) -> None:
     if status in {408, 429} or status >= 500:
         raise Retry(f"{what} was answered with {status}", code="no_answer")
     raise Reject(f"{what} was refused with {status}", code="task_refused")
+
+
+async def _tells_damage(response: httpx.Response) -> bool:
+    """Whether Quire's own server says that its stored copy is damaged: asking again does not help then."""
+    told = bytearray()
+    async for piece in response.aiter_bytes():
+        told += piece
+        if len(told) > MAX_ANSWER_BYTES:
+            break
+    return b'"DamagedBlob"' in told
+
+
+def damaged(what: str) -> DamagedBlob:
+    return DamagedBlob(
+        f"Quire's stored copy of the {what} is damaged: its bytes no longer have the digest they were stored "
+        "with. The file that was sent is not to blame. Run the folder again or send the file again: then the "
+        "copy is replaced; look after the disk of the store."
+    )
 
 
 def _size(source: Path) -> int:

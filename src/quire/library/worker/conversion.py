@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
+from quire.blobs import fixity
 from quire.blobs.port import Blobs
 from quire.compute.pool.values import load_value
 from quire.compute.pool.worker_handle import OnProgress
@@ -218,6 +219,7 @@ def pack(result: StepResult, blobs: Blobs, info: dict[str, Any], target: Path) -
         path = blobs.local_path(product.key)
         if path is None:
             raise Reject(f"the conversion's {product.name[:80]!r} is not in its store", code="bad_result")
+        fixity.check_file(path, product.digest, product.key)
         if product.role == converters.PICTURE_ROLE:
             pictures[product.name] = path
         else:

@@ -1,0 +1,92 @@
+"""Reads blobs that are given away: each is compared with its digest while it is read, and read once.
+
+Promise: nobody is given the end of a blob whose bytes do not match its digest. A damaged blob is set
+aside, so that the right bytes can take its place. Must not know: what the bytes mean, and who wants them.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+
+from quire.blobs import fixity
+from quire.blobs.port import Blobs
+from quire.model.errors import DamagedBlob
+
+_CONTENT = re.compile(r"cas/[0-9a-f]{2}/([0-9a-f]{64})")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+KEPT_CHECKS = 4096
+TRUSTED_SECONDS = 600.0
+
+
+def find_digest(key: str, digest: str = "") -> str:
+    """The SHA-256 that the blob must have: that of its record, or the one in its key. Empty: nobody knows."""
+    if _DIGEST.fullmatch(digest):
+        return digest
+    named = _CONTENT.fullmatch(key)
+    return named[1] if named else ""
+
+
+async def stream(blobs: Blobs, key: str, digest: str = "") -> AsyncIterator[bytes]:
+    """The whole blob in pieces. The last piece comes only when all of them match; otherwise DamagedBlob is
+    raised in its place. A blob whose digest nobody knows is passed on as it is.
+    """
+    expected = find_digest(key, digest)
+    hashed = hashlib.sha256()
+    held: bytes | None = None
+    async for piece in blobs.stream(key):
+        if held is not None:
+            yield held
+        held = piece
+        if expected:
+            hashed.update(piece)
+    if expected and hashed.hexdigest() != expected:
+        raise await report_damage(blobs, key, expected)
+    if held is not None:
+        yield held
+
+
+async def read(blobs: Blobs, key: str, digest: str = "") -> bytes:
+    """The whole blob; for small ones. Raises Missing, DamagedBlob."""
+    data = await blobs.get(key)
+    expected = find_digest(key, digest)
+    if expected and hashlib.sha256(data).hexdigest() != expected:
+        raise await report_damage(blobs, key, expected)
+    return data
+
+
+async def report_damage(blobs: Blobs, key: str, digest: str) -> DamagedBlob:
+    """Set the damaged blob aside; returns the error to raise."""
+    await asyncio.to_thread(fixity.set_aside, blobs, key, digest)
+    return fixity.damaged(key)
+
+
+class RangeChecks:
+    """Checks a blob as a whole before a part of it is given away: a part alone has no digest.
+
+    This is done for files on this machine, once in `TRUSTED_SECONDS` while they stay as they are. Of a bucket
+    it would mean to fetch whole pictures for each tile; there the store's own checksums protect the parts.
+    """
+
+    def __init__(self) -> None:
+        self._checked: OrderedDict[tuple[str, int, int], float] = OrderedDict()
+
+    async def check(self, blobs: Blobs, key: str, digest: str, now: float) -> None:
+        """`now` is of a monotonic clock. Raises DamagedBlob."""
+        expected = find_digest(key, digest)
+        path = blobs.local_path(key) if expected else None
+        if path is None:
+            return
+        state = path.stat()
+        seen = (key, state.st_ino, state.st_mtime_ns)
+        if now < self._checked.get(seen, 0.0):
+            return
+        try:
+            await asyncio.to_thread(fixity.check_file, path, expected, key)
+        except DamagedBlob:
+            raise await report_damage(blobs, key, expected) from None
+        self._checked[seen] = now + TRUSTED_SECONDS
+        self._checked.move_to_end(seen)
+        while len(self._checked) > KEPT_CHECKS:
+            self._checked.popitem(last=False)
