@@ -97,11 +97,9 @@ async def test_the_work_of_a_machine_that_dies_is_finished_elsewhere(cluster, tm
         await killing
         reports += await bench.take_reports(len(given) - len(reports))
         assert names(reports) == names(given)
-        crashed = [report for report in reports if report.outcome is Outcome.CRASHED]
-        assert len(crashed) <= 2, "those that were running there, and no other"
-        assert all("is gone" in report.error for report in crashed)
         lost = [report for report in reports if report.outcome is not Outcome.DONE]
-        assert {report.outcome for report in lost} <= {Outcome.CRASHED, Outcome.INTERRUPTED}
+        assert len(lost) <= 2, "those that were running there, and no other"
+        assert {report.outcome for report in lost} <= {Outcome.INTERRUPTED}, "the step is not to blame"
         again = [order("slow", report.task_no, attempt=2) for report in lost]
         later = await bench.run(MISBEHAVE, [*again, order("slow", len(given))])
         assert {report.outcome for report in later.values()} == {Outcome.DONE}

@@ -88,6 +88,8 @@ class PlayedHost:
     def read_stderr(self):
         return "last words"
 
+    is_lost = False
+
 
 class Theatre:
     def __init__(self, **terms):

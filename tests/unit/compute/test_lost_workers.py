@@ -10,7 +10,7 @@ from quire.compute.pool.pool import Pool
 from quire.compute.pool.worker_handle import WorkerHandle
 from quire.compute.ray.remote_process import ActorProcess
 from quire.model.errors import Misconfigured
-from quire.model.work import Order, StepCall
+from quire.model.work import Order, Outcome, StepCall
 from quire.system import LoopSignal, SystemClock
 from quire.testing.factories import file
 
@@ -40,6 +40,8 @@ class SilentProcess:
 
     def read_stderr(self):
         return ""
+
+    is_lost = False
 
 
 class FullPool(Pool):
@@ -71,6 +73,36 @@ async def test_an_order_of_a_lost_worker_goes_to_an_idle_one_though_no_new_one_c
             await signal.wait()
         assert [order.task_no for _, order in idle.unstarted] == [1]
         assert [order.task_no for order in await pool.stop(0)] == [1]
+
+
+class EndingProcess(SilentProcess):
+    """Begins its first order, and is gone."""
+
+    def __init__(self, is_lost):
+        super().__init__()
+        self.is_lost = is_lost
+
+    def write(self, data):
+        if any(kind == frames.CHUNK for kind, _ in frames.FrameDecoder().feed(data)):
+            self._output.put_nowait(frames.encode_frame(frames.STARTED))
+            self.kill()
+
+
+@pytest.mark.parametrize(("is_lost", "outcome"), [(True, Outcome.INTERRUPTED), (False, Outcome.CRASHED)])
+async def test_a_step_is_not_blamed_for_the_loss_of_its_machine(is_lost, outcome):
+    signal = LoopSignal()
+    pool = FullPool(EndingProcess(is_lost), signal=signal)
+    pool.start()
+    reports = []
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not pool.capacity():
+            await signal.wait()
+        await pool.submit(StepCall(step="noop", version=1), [Order(1, 1, 1, file("a.tif"))])
+        while not reports:
+            await signal.wait()
+            reports += pool.take_reports()
+        await pool.stop(0)
+    assert [report.outcome for report in reports] == [outcome]
 
 
 class UnavailableError(Exception):

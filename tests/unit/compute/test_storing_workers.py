@@ -55,6 +55,8 @@ class ToldProcess:
     def read_stderr(self):
         return ""
 
+    is_lost = False
+
 
 class ToldPool(Pool):
     """Its workers are these processes."""

@@ -172,6 +172,11 @@ class HostHandle:
     def read_stderr(self) -> str:
         return self._process.read_stderr()
 
+    @property
+    def is_lost(self) -> bool:
+        """Has it gone with its machine? Known after `wait`."""
+        return self._process.is_lost
+
     def _note(self, kind: bytes, payload: memoryview) -> None:
         if kind in {frames.STARTED, frames.COMPUTED}:
             self._note_stage(kind, frames.attempt_decoder.decode(payload))

@@ -271,7 +271,7 @@ class AsyncHosts:
             self._forget(one)
         elif one.started is None and (host.is_killed or host.has_started_any):
             self._requeue(one)
-        elif one.is_computed or self._is_stopping:
+        elif one.is_computed or self._is_stopping or host.is_lost:
             self._fail(one, failures.of_interruption(), host.name)
         elif one.failure is not None:
             self._fail(one, one.failure, host.name)

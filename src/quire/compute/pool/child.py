@@ -37,6 +37,11 @@ class WorkerProcess(Protocol):
         """The end of what it wrote to its standard error; complete after `wait`."""
         ...
 
+    @property
+    def is_lost(self) -> bool:
+        """Is it out of reach with its machine, through no fault of what it was doing? Known after `wait`."""
+        ...
+
 
 class LocalProcess:
     """A worker process on this machine. It limits its own memory and dies with its parent by itself."""
@@ -90,3 +95,7 @@ class LocalProcess:
 
     def read_stderr(self) -> str:
         return self._child.read_stderr()
+
+    @property
+    def is_lost(self) -> bool:
+        return False

@@ -338,12 +338,12 @@ class Pool:
     def _explain_failure(
         self, handle: WorkerHandle, call: StepCall, order: Order, ending: str
     ) -> AttemptFailure:
-        """The current order caused the end; others, whose results were being stored, were interrupted."""
+        """Only the current order can have caused the end; not if it started while a signal was on its way."""
         if handle.kill_reason is not None and handle.kill_reason[0] is order:
             return handle.kill_reason[1]
         current = handle.current is not None and handle.current[1] is order
-        # An order that started while the signal was on its way is not the cause.
-        if not current or handle.kill_reason is not None or handle.was_revoked or self._stopping.is_set():
+        is_innocent = not current or handle.kill_reason is not None or handle.is_lost
+        if is_innocent or handle.was_revoked or self._stopping.is_set():
             return failures.of_interruption()
         return failures.of_crash(call, ending, handle.read_stderr())
 

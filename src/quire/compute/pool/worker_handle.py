@@ -199,6 +199,11 @@ class WorkerHandle:
     def read_stderr(self) -> str:
         return self._process.read_stderr()
 
+    @property
+    def is_lost(self) -> bool:
+        """Has it gone with its machine? Known after `wait`."""
+        return self._process.is_lost
+
     def _next(self) -> Assignment:
         given = self.unstarted.popleft()
         self._left_in_chunk[0] -= 1

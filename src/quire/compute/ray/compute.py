@@ -1,9 +1,9 @@
 """Ray compute: a pool of worker processes on the machines of a Ray cluster.
 
 Each worker runs in an actor, which only passes bytes on; so a step that crashes, hangs or exceeds its
-memory is handled as on this machine. A machine that dies takes its workers with it: their current orders have
-crashed, orders that they had not started go to the others, and new workers are started. Results go from the
-worker to the blob store, never through Ray. Must not know: settings.
+memory is handled as on this machine. A machine that dies takes its workers with it: their current orders
+were interrupted, orders that they had not started go to the others, and new workers are started. Results go
+from the worker to the blob store, never through Ray. Must not know: settings.
 """
 
 import asyncio

@@ -124,6 +124,10 @@ class ActorProcess:
     def read_stderr(self) -> str:
         return self._stderr
 
+    @property
+    def is_lost(self) -> bool:
+        return self._gone.done()
+
     async def _write_all(self) -> None:
         """One call at a time: several could overtake each other."""
         while self._outgoing and not self._gone.done():
