@@ -15,6 +15,7 @@ SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "collection"
 GOOD_TIFF = SAMPLES / "photos" / "portrait.tif"
 GOOD_JPEG = SAMPLES / "photos" / "turned.jpg"
 BROKEN = SAMPLES / "broken"
+MANY_FILES = 24  # enough to be stopped among them
 
 
 def test_the_sample_collection_ends_as_expected(quire):
@@ -91,7 +92,7 @@ def test_a_folder_that_changed_since_the_stop_is_taken_in_anew(quire, folder):
     ran = quire.run(str(folder))
     assert ran.returncode == 0, ran.stderr
     assert "Resuming" not in ran.stderr
-    assert len(quire.files()) == 41
+    assert len(quire.files()) == MANY_FILES + 1
     assert quire.report()["counts"]["from_cache"] > 0
 
 
@@ -336,12 +337,12 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_resumes(quire, folder):
     assert ran.returncode == 0, ran.stderr
     assert f"Resuming {batch_id}" in ran.stderr
     assert quire.report()["batch_id"] == batch_id
-    # 40 conversions and 120 pages, each once: what was finished before the stop was not repeated.
-    assert sum(entry["attempts"] for entry in quire.files().values()) == 160
+    # Each file is converted and each of its three pages gets its variants once: what was finished before the stop was not repeated.
+    assert sum(entry["attempts"] for entry in quire.files().values()) == 4 * MANY_FILES
 
 
 def interrupted(quire, folder, **options):
-    """A run of forty TIFFs of three pages, stopped by Ctrl-C in its first phase; the id of its batch."""
+    """A run of many TIFFs of three pages, stopped by Ctrl-C in its first phase; the id of its batch."""
     many_pages(folder)
     with quire.started("run", str(folder), "--out", str(quire.out), **options) as process:
         for line in process.stderr:
@@ -359,7 +360,7 @@ def interrupted(quire, folder, **options):
 
 def many_pages(folder):
     page = (SAMPLES / "letters 1884" / "three pages.tiff").read_bytes()
-    for number in range(40):
+    for number in range(MANY_FILES):
         (folder / f"{number:02}.tif").write_bytes(page + bytes([number]))
 
 

@@ -25,8 +25,8 @@ from quire.library.worker.loop import WorkerEventKind
 from quire.system import SystemClock, SystemIds
 
 SEED = int(os.environ.get("KILL_SEED", "20261116"))
-WORKERS = int(os.environ.get("LIBRARY_WORKERS", "5"))
-JOBS = int(os.environ.get("LIBRARY_JOBS", "100"))
+WORKERS = int(os.environ.get("LIBRARY_WORKERS", "4"))
+JOBS = int(os.environ.get("LIBRARY_JOBS", "60"))
 PATIENCE_SECONDS = 60.0 + JOBS
 CLOCK = SystemClock()
 

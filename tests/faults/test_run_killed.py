@@ -19,7 +19,7 @@ import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "collection"
 SEED = int(os.environ.get("KILL_SEED", "20261115"))
-KILLS = int(os.environ.get("KILLS", "12"))  # `make soak` has fifty
+KILLS = int(os.environ.get("KILLS", "8"))  # `make soak` has fifty
 KILLS_PER_TRIAL = 4
 # What may differ between two runs that do the same; what was done twice is spent twice.
 PASSING = {"batch_id", "started_at", "completed_at", "seconds", "spent"}
