@@ -3,6 +3,11 @@
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes depends on what else the machine does; hangs are the business of the time limits.
+settings.register_profile("quire", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("quire")
 
 # The suites live in the package, where pytest does not explain failed assertions unless told to.
 pytest.register_assert_rewrite(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 WORDS = Path(__file__).resolve().parents[1] / "situations" / "words.py"
 # One document waits until the result of another one lies in the output folder.
 WAITING = """

@@ -15,7 +15,7 @@ from quire.model.batch import Stage
 from quire.settings import PostgresSettings, Secret, Settings
 from quire.tools.folder_scan import scan_folders
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 WORDS = Path(__file__).resolve().parents[1] / "situations" / "words.py"
 
 

@@ -20,7 +20,7 @@ LONG = GOOD[2]
 LOCKED = "crazyones-encrypted-256.pdf"
 ROUNDS = 60  # each is a process; what is waited for takes a few seconds
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(110)]
+pytestmark = pytest.mark.slow
 
 
 class Library:

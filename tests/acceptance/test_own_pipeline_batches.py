@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from tests.acceptance.test_own_pipelines import QUICK, kill, let_pass, results, started, wait_for_reader
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 COUNT = """
 import asyncio

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.servers import postgres
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 LETTERS = ROOT / "tests" / "processes" / "letters.py"
 WORDS = ROOT / "docs" / "examples" / "words.py"

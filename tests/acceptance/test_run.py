@@ -337,7 +337,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_resumes(quire, folder):
     assert ran.returncode == 0, ran.stderr
     assert f"Resuming {batch_id}" in ran.stderr
     assert quire.report()["batch_id"] == batch_id
-    # Each file is converted and each of its three pages gets its variants once: what was finished before the stop was not repeated.
+    # A conversion and three pages of each file, each once: what had been finished was not repeated.
     assert sum(entry["attempts"] for entry in quire.files().values()) == 4 * MANY_FILES
 
 

@@ -36,11 +36,11 @@ CLOCK = SystemClock()
 # A consumer reads its clock before it asks for messages. Another one, which read its clock later, may free a
 # message in between: a delivery may bear a time that is one request older than the end of the lease before.
 REQUEST_SECONDS = 0.05
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 240.0
 # The second when the server went away between the storing and the answer.
 GONE = {DeliveryEvent.LOST, DeliveryEvent.UNCONFIRMED}
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 class Crew:
@@ -235,7 +235,8 @@ def check_stories(crew, sent_at):
         unheard += max(received) - len(received)
     # Leased, and nobody lived to hear of it: a consumer, or the server, was killed before the answer came.
     assert unheard <= (len(crew.killed) + CONSUMERS * crew.restarts) * crew.plan.most_held
-    check_soon(crew, stories.values(), sent_at)
+    again = check_soon(crew, stories.values(), sent_at)
+    assert again + unheard, "nobody was hit while it held a message, and nothing was tested"
 
 
 def check_end(crew, story):
@@ -267,7 +268,7 @@ def check_again(crew, story, received):
 
 def check_soon(crew, stories, sent_at):
     """What a dead consumer had comes again as soon as its lease is over, what was in line before it is worked
-    off, and somebody is there.
+    off, and somebody is there. Returns how many messages came again.
     """
     received = [[line for line in story if line.event == DeliveryEvent.RECEIVED] for story in stories]
     worked_off = max(line.after_seconds for lines in received for line in lines if line.delivery == 1)
@@ -278,7 +279,7 @@ def check_soon(crew, stories, sent_at):
             free = max(worked_off, crew.killed[one.worker] + lease - sent_at, crew.whole_at - sent_at)
             assert other.after_seconds <= free + lease, (one, other)
             again += 1
-    assert again  # else nobody was hit at work, and nothing was tested
+    return again
 
 
 def check_counters(crew, counters):

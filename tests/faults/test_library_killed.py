@@ -27,7 +27,7 @@ from quire.system import SystemClock, SystemIds
 SEED = int(os.environ.get("KILL_SEED", "20261116"))
 WORKERS = int(os.environ.get("LIBRARY_WORKERS", "4"))
 JOBS = int(os.environ.get("LIBRARY_JOBS", "60"))
-PATIENCE_SECONDS = 60.0 + JOBS
+PATIENCE_SECONDS = 180.0 + JOBS
 CLOCK = SystemClock()
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(int(PATIENCE_SECONDS) + 60)]

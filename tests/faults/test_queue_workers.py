@@ -26,7 +26,7 @@ from quire.settings import ComputeSettings, RedisSettings, RetrySettings, Secret
 from quire.system import SystemClock, SystemIds
 from quire.testing.factories import draft, phase, pipeline
 
-pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.timeout(400)]
 FILES = 60
 PATIENCE_SECONDS = 120.0
 QUEUE = ComputeSettings().queue

@@ -19,7 +19,7 @@ from quire.ledger.port import BatchFilter, OperatorAction
 from quire.model.batch import FileOutcome
 from quire.model.errors import Unavailable
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 FILES = 600
 PIPELINE = two_phases()
 

@@ -13,7 +13,7 @@ import pytest
 from tests.acceptance.ingest.conftest import s3_environment, serving
 from tests.acceptance.ingest.test_answers import ASKING, asked, ended, made, sent
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slow
 PLACES = [
     "process",
     pytest.param("queue", marks=pytest.mark.service),

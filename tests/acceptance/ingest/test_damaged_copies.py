@@ -11,7 +11,7 @@ from tests.acceptance.ingest.elsewhere import FAST, PROCESS, finished, picture, 
 from tests.acceptance.ingest.test_assets import Gallery
 from tests.acceptance.ingest.test_tiles import Viewer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slow
 TILES = {
     "QUIRE_PREPROCESS_TILES": "true",
     "QUIRE_PREPROCESS_TILE_SIZE": "256",

@@ -9,7 +9,7 @@ from tests.acceptance.ingest.conftest import serving
 from tests.acceptance.ingest.elsewhere import FAST, attempts, finished, on_fly, outcomes, sent
 from tests.standins.machines import TASK_COMMAND
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slow
 
 LETTERS = """
 import asyncio

@@ -5,7 +5,7 @@ from tests.acceptance.ingest.conftest import serving
 from tests.acceptance.ingest.elsewhere import FAST, finished, sent
 from tests.acceptance.test_partial_failure import PRESS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 BOOKS = {
     "/shelf/both.txt": (b"an odd ugly book", "text/plain"),
     "/shelf/fine.txt": (b"a fine book", "text/plain"),
