@@ -34,9 +34,9 @@ def blobs(root):
     return LocalBlobs(root)
 
 
-def open_presigned(root, secret=b"s" * 32, clock=None):
+def open_presigned(root, secret=b"s" * 32, clock=None, max_blob_bytes=20 * MIB):
     return LocalPresignedUploads(
-        root, secret=secret, clock=clock or FakeClock(), max_blob_bytes=20 * MIB, max_part_bytes=8 * MIB
+        root, secret=secret, clock=clock or FakeClock(), max_blob_bytes=max_blob_bytes, max_part_bytes=8 * MIB
     )
 
 
@@ -117,11 +117,12 @@ async def test_the_length_is_exact_and_limited(presigned, blobs, root):
 
 async def test_a_joined_blob_is_limited_too(presigned, blobs, root):
     upload_id = await presigned.begin(KEY, content_type="a/b")
-    parts = await put_parts(presigned, KEY, upload_id, *(b"x" * 7 * MIB,) * 3)
+    parts = await put_parts(presigned, KEY, upload_id, *(b"x" * 7 * MIB,) * 2)
+    smaller = open_presigned(root, max_blob_bytes=13 * MIB)
     with pytest.raises(Reject) as refused:
-        await presigned.join(KEY, upload_id, parts)
+        await smaller.join(KEY, upload_id, parts)
     assert refused.value.code == "too_large"
-    await presigned.join(KEY, upload_id, parts[:2])
+    await presigned.join(KEY, upload_id, parts)
     assert (await blobs.head(KEY)).size == 14 * MIB
 
 

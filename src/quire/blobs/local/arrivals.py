@@ -2,8 +2,8 @@
 
 Promise: a body is cut off at the byte with which it exceeds its limit, or with which its upload exceeds the
 size that was announced, whatever its headers say and however many parts arrive at once; one URL receives only
-a few bodies at a time, so that temporary files are bounded, too. Other processes count for themselves: what
-becomes a part is checked again where parts are stored. Must not know: files, URLs.
+a few large bodies at a time, so that temporary files are bounded, too. Other processes count for themselves:
+what becomes a part is checked again where parts are stored. Must not know: files, URLs.
 """
 
 import weakref
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from quire.model.errors import Reject, Retry
 
-AT_ONCE = 4  # bodies of one URL: a client may send again while its broken connection is not yet noticed
+AT_ONCE = 4  # large bodies of one URL: a client may send again while its broken connection is not yet noticed
 
 _Place = tuple[str, str, int]  # key, id of the multipart upload, number of the part
 

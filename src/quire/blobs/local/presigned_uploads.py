@@ -103,18 +103,17 @@ class LocalPresignedUploads:
         grant = self._tokens.read(token, method="PUT")
         # The output of a worker was not announced.
         guard = _admit if guard is None or grant.name == OUTPUT else guard
-        with self._arrivals.one_more(grant.key, grant.upload_id, grant.part):
-            async with guard(grant.key, grant.upload_id) as announced:
-                pass  # refuse an unwanted body before all of it is sent
-            if not grant.part:
-                meter = Meter(self._limit(grant, announced))
-                return await self._receive(grant, body, length, guard, meter)
-            size, stored = await asyncio.to_thread(self._parts.measure, grant.key, grant.upload_id)
-            limit = self._limit(grant, announced, size)
-            whole = self._arrivals.join_upload(grant.upload_id, limit, stored)
-            with whole.receiving(grant.part, min(limit, self._max_part_bytes)) as meter:
-                # From here on a part is accepted as long as its upload exists.
-                return await self._receive(grant, body, length, _admit, meter)
+        async with guard(grant.key, grant.upload_id) as announced:
+            pass  # refuse an unwanted body before all of it is sent
+        if not grant.part:
+            meter = Meter(self._limit(grant, announced))
+            return await self._receive(grant, body, length, guard, meter)
+        size, stored = await asyncio.to_thread(self._parts.measure, grant.key, grant.upload_id)
+        limit = self._limit(grant, announced, size)
+        whole = self._arrivals.join_upload(grant.upload_id, limit, stored)
+        with whole.receiving(grant.part, min(limit, self._max_part_bytes)) as meter:
+            # From here on a part is accepted as long as its upload exists.
+            return await self._receive(grant, body, length, _admit, meter)
 
     async def _receive(
         self, grant: Grant, body: AsyncIterator[bytes], length: int | None, guard: UploadGuard, meter: Meter
@@ -125,6 +124,12 @@ class LocalPresignedUploads:
             whole = await _read_small(body, length, meter)
             async with guard(grant.key, grant.upload_id):
                 return etag_of(await asyncio.to_thread(self._store_small, grant, whole))
+        with self._arrivals.one_more(grant.key, grant.upload_id, grant.part):
+            return await self._receive_large(grant, body, length, guard, meter)
+
+    async def _receive_large(
+        self, grant: Grant, body: AsyncIterator[bytes], length: int | None, guard: UploadGuard, meter: Meter
+    ) -> str:
         # Opened here and not in a thread: cancelling the thread call would leave its descriptors open.
         spool = self._files.spool(grant.key)
         try:
