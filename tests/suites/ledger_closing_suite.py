@@ -224,7 +224,7 @@ class HousekeepingSuite:
         await ledger.accept_processed(one.batch.no, [], message=outbox_message("02"), now=20.0)
         assert await ledger.measure_load("key1") == OwnerLoad(1, 10, 3)
         await ledger.reopen((await ledger.get_batch("013")).no, act(), status="ONE")
-        assert await ledger.measure_load("key1") == OwnerLoad(2, 10, 3)
+        assert await ledger.measure_load("key1") == OwnerLoad(2, 1010, 6)
         assert await ledger.measure_load("nobody") == OwnerLoad(0, 0, 0)
 
     async def test_idle_are_open_ones_that_nothing_was_sent_to(self, ledger: LedgerAdapter) -> None:

@@ -82,7 +82,7 @@ class SqliteSubmissionStore:
             if noted.state == TAKEN:
                 return
             taken = mark_taken(upload, now)
-            _count(connection, batch_no, None, taken, now=now)
+            _count(connection, batch_no, None, taken, now=now, announced=(0, taken.size - noted.size))
             connection.execute(SQL["put_upload"], (batch_no, *announced_columns(taken)))
 
         await self._database.write(work)

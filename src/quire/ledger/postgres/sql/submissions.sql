@@ -81,7 +81,7 @@ WITH open AS MATERIALIZED (
   SELECT 1 FROM submissions s JOIN batches b ON b.no = s.batch_no
   WHERE s.batch_no = %(no)s AND s.finalized_at IS NULL AND b.stage = 'open'
 ), noted AS MATERIALIZED (
-  SELECT state, stamp FROM uploads WHERE batch_no = %(no)s AND path = %(path)s
+  SELECT state, stamp, size FROM uploads WHERE batch_no = %(no)s AND path = %(path)s
 ), put AS (
   UPDATE uploads u
   SET state = 'taken', size = %(size)s, key = %(key)s, digest = %(digest)s, content_type = %(content_type)s,
@@ -92,8 +92,8 @@ WITH open AS MATERIALIZED (
 ), counted AS (
   UPDATE submissions s
   SET files_taken = s.files_taken + 1, bytes_taken = s.bytes_taken + put.size, revision = s.revision + 1,
-      active_at = greatest(s.active_at, %(now)s)
-  FROM put WHERE s.batch_no = %(no)s
+      bytes_announced = s.bytes_announced + put.size - noted.size, active_at = greatest(s.active_at, %(now)s)
+  FROM put, noted WHERE s.batch_no = %(no)s
 )
 SELECT EXISTS (SELECT 1 FROM open), noted.state, noted.stamp FROM (VALUES (1)) AS one LEFT JOIN noted ON true
 
