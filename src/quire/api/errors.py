@@ -37,7 +37,6 @@ BY_CODE = {
     "idempotency_conflict": 422,
     "quota": 429,
     "rate_limited": 429,
-    "too_many_bodies": 429,
 }
 BY_KIND: tuple[tuple[type[QuireError], int], ...] = (
     (Missing, 404),

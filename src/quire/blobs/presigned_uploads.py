@@ -97,7 +97,7 @@ class UploadReceiver(Protocol):
     ) -> str:
         """Store the body of a PUT; `token` is the end of its URL. Returns the ETag. Raises Reject:
         `bad_signature`, `url_expired` (403), `too_large` (413: at the first byte too many, nothing of it is
-        kept), `incomplete_body` (400: fewer bytes than `length`), Retry `too_many_bodies` (429), Missing for
+        kept), `incomplete_body` (400: fewer bytes than `length`), Retry `rate_limited` (429), Missing for
         a part of an upload that has ended. `guard` is entered again after the last
         byte: a body may take hours, and its upload may have ended by then.
         """

@@ -63,7 +63,7 @@ def test_a_few_bodies_of_one_url_arrive_at_once_and_no_more():
         one.__enter__()
     with pytest.raises(Retry) as refused, arrivals.one_more("k", "u", 1):
         raise AssertionError("it was let in")
-    assert (refused.value.code, refused.value.delay_seconds) == ("too_many_bodies", 1)
+    assert (refused.value.code, refused.value.delay_seconds) == ("rate_limited", 1)
     with arrivals.one_more("k", "u", 2), arrivals.one_more("k", "", 0):
         pass
     open_bodies.pop().__exit__(None, None, None)

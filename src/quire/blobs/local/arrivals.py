@@ -89,12 +89,12 @@ class Arrivals:
 
     @contextmanager
     def one_more(self, key: str, upload_id: str, part: int) -> Iterator[None]:
-        """Raises Retry `too_many_bodies`."""
+        """Raises Retry `rate_limited`."""
         place = (key, upload_id, part)
         if self._bodies.get(place, 0) >= AT_ONCE:
             raise Retry(
                 f"{AT_ONCE} bodies are being sent to this URL already; send again when they have failed",
-                code="too_many_bodies",
+                code="rate_limited",
                 delay_seconds=1,
             )
         self._bodies[place] = self._bodies.get(place, 0) + 1
