@@ -214,17 +214,18 @@ class HousekeepingSuite:
     async def test_the_load_of_an_owner_is_what_has_not_ended(self, ledger: LedgerAdapter) -> None:
         for number, owner in enumerate(("key1", "key1", "key2", "key1")):
             await ledger.open_submission(new(f"01{number}", owner=owner, total_size=10**number))
-        assert await ledger.measure_load("key1") == OwnerLoad(3, 1011)
+        assert await ledger.measure_load("key1") == OwnerLoad(3, 1011, 9)
         await ledger.cancel((await ledger.get_batch("013")).no, act())
-        assert await ledger.measure_load("key1") == OwnerLoad(2, 11)
+        assert await ledger.measure_load("key1") == OwnerLoad(2, 11, 6)
         one = await ledger.get_submission("010")
         await _close(ledger, one.batch.no, revision=0, batch_id="010", total_files=0)
-        assert await ledger.measure_load("key1") == OwnerLoad(2, 11)
+        # Of a closed batch what was received counts: nothing.
+        assert await ledger.measure_load("key1") == OwnerLoad(2, 10, 3)
         await ledger.accept_processed(one.batch.no, [], message=outbox_message("02"), now=20.0)
-        assert await ledger.measure_load("key1") == OwnerLoad(1, 10)
+        assert await ledger.measure_load("key1") == OwnerLoad(1, 10, 3)
         await ledger.reopen((await ledger.get_batch("013")).no, act(), status="ONE")
-        assert await ledger.measure_load("key1") == OwnerLoad(2, 1010)
-        assert await ledger.measure_load("nobody") == OwnerLoad(0, 0)
+        assert await ledger.measure_load("key1") == OwnerLoad(2, 1010, 6)
+        assert await ledger.measure_load("nobody") == OwnerLoad(0, 0, 0)
 
     async def test_idle_are_open_ones_that_nothing_was_sent_to(self, ledger: LedgerAdapter) -> None:
         opened = [await ledger.open_submission(new(f"01{name}")) for name in "ABCD"]

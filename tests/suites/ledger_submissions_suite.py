@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quire.ledger.port import Upload
-from quire.ledger.submissions import AWAITED, TAKEN, OwnerLoad
+from quire.ledger.submissions import AWAITED, TAKEN, OwnerLoad, OwnerQuota, UploadLimits
 from quire.model.batch import FileOutcome, Stage
 from quire.model.errors import Missing, Reject, Retry, Stale
 from quire.testing.factories import draft, outbox_message
@@ -23,10 +23,10 @@ ODD_PATHS = (
 
 class OpeningSuite:
     async def test_who_has_as_much_open_as_it_may_comes_again_later(self, ledger: LedgerAdapter) -> None:
-        limits: dict[str, Any] = {"max_batches": 2, "max_bytes": 2000}
+        limits: dict[str, Any] = {"max_batches": 2, "quota": OwnerQuota(max_bytes=2000)}
         first = await ledger.open_submission(new("01A", idempotency_key="k", **limits))
         await ledger.open_submission(new("01C", total_size=10, **limits))
-        for wanted in (new("01D", total_size=10, **limits), new("01E", max_bytes=2000)):
+        for wanted in (new("01D", total_size=10, **limits), new("01E", quota=limits["quota"])):
             with pytest.raises(Retry) as refused:
                 await ledger.open_submission(wanted)
             assert refused.value.code == "quota"
@@ -34,6 +34,31 @@ class OpeningSuite:
         assert again.batch.id == first.batch.id
         await ledger.abandon_batch(first.batch.no, reason="", now=9.0)
         await ledger.open_submission(new("01G", **limits))
+
+    async def test_an_owner_has_no_more_files_than_it_may(self, ledger: LedgerAdapter) -> None:
+        quota = OwnerQuota(max_files=7)
+        for batch_id in ("01A", "01C"):
+            await ledger.open_submission(new(batch_id, quota=quota))
+        with pytest.raises(Retry, match=r"9 files .* the limit is 7") as refused:
+            await ledger.open_submission(new("01D", quota=quota))
+        assert refused.value.code == "quota"
+        await ledger.open_submission(new("01D", file_count=1, quota=quota))
+
+    async def test_what_has_ended_and_is_staged_counts_where_that_is_wanted(
+        self, ledger: LedgerAdapter
+    ) -> None:
+        first = await closed(ledger, "01A")
+        await ledger.accept_processed(
+            first.batch.no, [awaited("/a", size=70)], message=outbox_message("02"), now=20.0
+        )
+        assert await ledger.measure_load("key1") == OwnerLoad(0, 0, 0)
+        assert await ledger.measure_load("key1", counts_kept=True) == OwnerLoad(0, 70, 1)
+        quota = OwnerQuota(max_bytes=100, counts_kept=True)
+        with pytest.raises(Retry):
+            await ledger.open_submission(new("01C", total_size=31, quota=quota))
+        await ledger.mark_swept(first.batch.no, now=30.0)
+        assert await ledger.measure_load("key1", counts_kept=True) == OwnerLoad(0, 0, 0)
+        await ledger.open_submission(new("01C", total_size=31, quota=quota))
 
     async def test_of_many_that_open_at_once_no_more_get_in_than_may(self, ledger: LedgerAdapter) -> None:
         wanted = [ledger.open_submission(new(f"01{number}", max_batches=3)) for number in range(8)]
@@ -64,7 +89,7 @@ class OpeningSuite:
         with pytest.raises(Missing):
             await ledger.accept_processed(batch.no, [awaited("/a")], message=outbox_message("01X"), now=5.0)
         assert (await ledger.get_batch(batch.id)).position == batch.position
-        assert await ledger.measure_load("") == OwnerLoad(0, 0)
+        assert await ledger.measure_load("") == OwnerLoad(0, 0, 0)
 
     async def test_the_same_key_gives_the_same_batch(self, ledger: LedgerAdapter) -> None:
         first = await ledger.open_submission(new("01A", idempotency_key="k", fingerprint="f"))
@@ -85,7 +110,76 @@ class OpeningSuite:
         wanted = [new(f"01{number}", idempotency_key="k") for number in range(12)]
         opened = await asyncio.gather(*(ledger.open_submission(one) for one in wanted))
         assert len({one.batch.no for one in opened}) == 1
-        assert await ledger.measure_load("key1") == OwnerLoad(1, 1000)
+        assert await ledger.measure_load("key1") == OwnerLoad(1, 1000, 3)
+
+
+class LimitsSuite:
+    """A sender that says little at the opening and announces more: what it announces counts."""
+
+    async def test_a_batch_takes_no_more_bytes_and_files_than_it_may(self, ledger: LedgerAdapter) -> None:
+        no = (await ledger.open_submission(new(total_size=1, file_count=1))).batch.no
+        limits = UploadLimits(max_bytes=25, max_files=3)
+        for path in ("/a", "/b"):
+            await ledger.announce_upload(no, awaited(path), now=5.0, limits=limits)
+        for wanted in (awaited("/c"), awaited("/b", stamp="s2", size=16)):
+            with pytest.raises(Reject) as refused:
+                await ledger.announce_upload(no, wanted, now=6.0, limits=limits)
+            assert refused.value.code == "too_large"
+        assert counters(await ledger.get_submission("01B"))[0] == 2
+        assert (await ledger.get_upload(no, "/b")).size == 10
+        with pytest.raises(Missing):
+            await ledger.get_upload(no, "/c")
+        await ledger.announce_upload(no, awaited("/b", stamp="s3", size=15), now=7.0, limits=limits)
+        await ledger.withdraw_upload(no, "/a", now=8.0)
+        for path in ("/c", "/d"):
+            await ledger.announce_upload(no, awaited(path, size=5), now=9.0, limits=limits)
+        with pytest.raises(Reject, match="4 files, the limit is 3"):
+            await ledger.announce_upload(no, awaited("/e", size=0), now=9.0, limits=limits)
+
+    async def test_an_owner_announces_no_more_than_it_may_in_all_its_batches(
+        self, ledger: LedgerAdapter
+    ) -> None:
+        limits = UploadLimits(owner=OwnerQuota(max_bytes=50))
+        one, two = [
+            (await ledger.open_submission(new(name, total_size=5))).batch.no for name in ("01A", "01C")
+        ]
+        for no, path in ((one, "/a"), (one, "/b"), (two, "/a"), (two, "/b")):
+            await ledger.announce_upload(no, awaited(path), now=5.0, limits=limits)
+        with pytest.raises(Retry, match=r"60 bytes .* the limit is 50") as refused:
+            await ledger.announce_upload(one, awaited("/c", size=20), now=5.0, limits=limits)
+        assert (refused.value.code, refused.value.delay_seconds) == ("quota", 60)
+        await ledger.announce_upload(one, awaited("/c"), now=5.0, limits=limits)
+        assert await ledger.measure_load("key1") == OwnerLoad(2, 50, 6)
+        await ledger.abandon_batch(two, reason="", now=9.0)
+        await ledger.announce_upload(one, awaited("/d", size=20), now=9.0, limits=limits)
+
+    async def test_of_many_that_are_announced_at_once_no_more_get_in_than_may(
+        self, ledger: LedgerAdapter
+    ) -> None:
+        limits = UploadLimits(owner=OwnerQuota(max_bytes=45))
+        opened = [await ledger.open_submission(new(f"01{name}", total_size=1)) for name in "ACDE"]
+        wanted = [
+            ledger.announce_upload(one.batch.no, awaited(path), now=5.0, limits=limits)
+            for one in opened
+            for path in ("/a", "/b")
+        ]
+        ends = await asyncio.gather(*wanted, return_exceptions=True)
+        assert sum(isinstance(one, Retry) for one in ends) >= 4
+        assert sum(one is None for one in ends) >= 3
+        assert (await ledger.measure_load("key1")).bytes <= 45
+
+    async def test_what_was_said_at_the_opening_is_kept_for_the_batch(self, ledger: LedgerAdapter) -> None:
+        """An honest sender is never refused in the midst of its batch."""
+        quota = OwnerQuota(max_bytes=100, max_files=6)
+        one = await ledger.open_submission(new("01A", total_size=60, quota=quota))
+        other = await ledger.open_submission(new("01C", total_size=40, quota=quota))
+        limits = UploadLimits(owner=quota)
+        with pytest.raises(Retry):
+            await ledger.announce_upload(other.batch.no, awaited("/a", size=41), now=5.0, limits=limits)
+        for path in ("/a", "/b", "/c"):
+            await ledger.announce_upload(one.batch.no, awaited(path, size=20), now=5.0, limits=limits)
+        with pytest.raises(Retry):
+            await ledger.announce_upload(one.batch.no, awaited("/d", size=0), now=5.0, limits=limits)
 
 
 class ArrivingSuite:
@@ -267,5 +361,7 @@ class ArrivingSuite:
         assert found == expected
 
 
-class ReceptionSuite(OpeningSuite, ArrivingSuite, ClosingSuite, ElsewhereSuite, HousekeepingSuite):
+class ReceptionSuite(
+    OpeningSuite, LimitsSuite, ArrivingSuite, ClosingSuite, ElsewhereSuite, HousekeepingSuite
+):
     """All of it."""

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from msgspec import Struct, structs
 
+from quire.access.failed_keys import FailedKeys
 from quire.access.port import ApiKey, ApiKeyStore
 from quire.access.rate_limit import RateLimiter
 from quire.model.clock import Clock, timestamp
@@ -206,20 +207,34 @@ def to_line(key: ApiKey, now: float) -> KeyLine:
 
 
 class KeyChecker:
-    """Checks the key of every request. Records uses of keys together, once a minute at most."""
+    """Checks the key of every request, and slows down addresses from which wrong ones come. Records uses of
+    keys together, once a minute at most.
+    """
 
     def __init__(self, store: ApiKeyStore, clock: Clock, rates: RateLimiter | None = None) -> None:
         self._store = store
         self._clock = clock
         self._rates = rates or RateLimiter(clock)
+        self._failed = FailedKeys(clock)
         self._used: dict[str, float] = {}
         self._recorded_at = clock.monotonic()
 
-    async def identify(self, presented: str) -> tuple[ApiKey, float] | None:
-        """The key, and the seconds to wait before the next request (0: none). None: not a valid key."""
-        key = await self._find_valid(presented)
+    async def identify(self, presented: str, address: str = "") -> tuple[ApiKey, float] | None:
+        """The key, and the seconds to wait before the next request (0: none). None: not a valid key. Raises
+        Retry `rate_limited` when too many wrong keys came from this client address.
+        """
+        digest = _hash(presented[: LONGEST_KEY + 1])
+        if wait_seconds := self._failed.wait_seconds(address, digest):
+            raise Retry(
+                "Too many wrong API keys came from this address; wait as long as Retry-After says",
+                code="rate_limited",
+                delay_seconds=wait_seconds,
+            )
+        key = await self._find_valid(presented, digest)
         if key is None:
+            self._failed.note_failure(address, digest)
             return None
+        self._failed.note_success(digest)
         self._used[key.id] = self._clock.now()
         if self._clock.monotonic() - self._recorded_at >= RECORD_SECONDS:
             await self.record_uses()
@@ -250,10 +265,9 @@ class KeyChecker:
         except Unavailable:
             self._used = used | self._used
 
-    async def _find_valid(self, presented: str) -> ApiKey | None:
+    async def _find_valid(self, presented: str, digest: str) -> ApiKey | None:
         if not presented.startswith(PREFIX) or len(presented) > LONGEST_KEY:
             return None
-        digest = _hash(presented)
         key = await self._store.find_key(digest)
         # Found by its hash: the time of the search says nothing about a key. Compared all the same.
         if key is None or not hmac.compare_digest(key.hash, digest):

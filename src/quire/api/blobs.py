@@ -24,7 +24,7 @@ async def receive_bytes(context: ApiContext, request: ApiRequest, caller: Caller
         str(request.path_params["token"]),
         _pieces(request),
         length=int(length) if length is not None and length.isdecimal() else None,
-        guard=lambda key: accept_bytes(context.ingest, key),
+        guard=lambda key, upload_id: accept_bytes(context.ingest, key, upload_id),
     )
     return json_response({}, headers={"etag": f'"{etag}"'})
 
@@ -80,7 +80,7 @@ ROUTES = (
         body=bytes,
         body_type="application/octet-stream",
         answers=dict[str, str],
-        errors=(400, 403, 404, 408, 413),
+        errors=(400, 403, 404, 408, 413, 429),
     ),
     Route(
         method="GET",

@@ -17,16 +17,19 @@ from quire.events.webhooks import WebhookContext
 from quire.ingest.cleanup import CleanupPolicy
 from quire.ingest.context import IngestContext
 from quire.ledger.port import OperatorAction
+from quire.ledger.submissions import NO_QUOTA, OwnerQuota
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """The caller. `owner` names the key and those it was rotated to; empty: no key was needed."""
+    """The caller, and how much it may have open; 0 is no limit. `owner` names the key and those it was
+    rotated to; empty: no key was needed.
+    """
 
     name: str
     owner: str = ""
     tenant: str = ""
     max_batches: int = 0
-    max_bytes: int = 0
+    quota: OwnerQuota = NO_QUOTA
 
 
 class ApiContext(Struct, frozen=True, kw_only=True):

@@ -109,7 +109,7 @@ class StatusAnswer(SubmissionLine, frozen=True, kw_only=True):
 
 async def init_batch(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     asker = Submitter(
-        owner=caller.owner, tenant=caller.tenant, max_batches=caller.max_batches, max_bytes=caller.max_bytes
+        owner=caller.owner, tenant=caller.tenant, max_batches=caller.max_batches, quota=caller.quota
     )
     key = request.headers.get("idempotency-key") or None
     if key is not None and (len(key) > MAX_KEY or not key.isprintable()):
@@ -118,9 +118,10 @@ async def init_batch(context: ApiContext, request: ApiRequest, caller: Caller) -
     return json_response(InitAnswer(batch_id=opened.batch.id, session_id=opened.session_id), status=201)
 
 
-async def start_upload(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    said = await read_json(request)
-    ticket = await start_file(context.ingest, get_batch_id(request), said, base_url=context.base_url(request))
+async def start_upload(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
+    said, base_url = await read_json(request), context.base_url(request)
+    batch_id = get_batch_id(request)
+    ticket = await start_file(context.ingest, batch_id, said, base_url=base_url, quota=caller.quota)
     return json_response(build_start_answer(ticket))
 
 
@@ -248,7 +249,7 @@ ROUTES = (
             ],
             "parts": [{"part_number": 1, "etag": "9b2c", "size": PART_SIZE}],
         },
-        errors=(400, 404, 413),
+        errors=(400, 404, 413, 429),
     ),
     Route(
         method="POST",

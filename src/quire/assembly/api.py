@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+from msgspec import structs
+
 from quire import __version__
-from quire.access.api_keys import ApiKeyContext, is_valid
+from quire.access.api_keys import ApiKeyContext, KeyChecker, is_valid
 from quire.api.app import ROUTES
-from quire.api.authentication import is_loopback
+from quire.api.authentication import ANONYMOUS, Authenticator, Origin, is_loopback
 from quire.api.context import ApiContext
 from quire.assembly.components import Components
 from quire.assembly.outgoing_client import open_outgoing
@@ -22,6 +24,7 @@ from quire.consumers import administration
 from quire.events.sender import DeliveryPolicy, WebhookSender
 from quire.events.webhooks import WebhookContext
 from quire.ingest.context import IngestLimits, build_ingest_context
+from quire.ledger.submissions import OwnerQuota
 from quire.model.errors import Misconfigured
 from quire.settings import Settings
 from quire.system import LoopSignal
@@ -125,6 +128,25 @@ async def anonymous_allowed(settings: Settings, components: Components) -> bool:
             code="no_keys",
         )
     return anonymous
+
+
+def build_authenticator(
+    settings: Settings, keys: KeyChecker, origin: Origin, *, anonymous: bool
+) -> Authenticator:
+    chosen = settings.serve
+    quota = OwnerQuota(
+        max_bytes=chosen.anonymous_max_bytes, max_files=chosen.anonymous_max_files, counts_kept=True
+    )
+    return Authenticator(
+        keys.identify,
+        origin,
+        anonymous=anonymous,
+        hosts=own_hosts(settings),
+        public_url=chosen.public_url,
+        # The operator has opened the server, behind a proxy that asks for something else, say.
+        foreign_uploads=chosen.anonymous == "always",
+        caller=structs.replace(ANONYMOUS, max_batches=chosen.anonymous_max_batches, quota=quota),
+    )
 
 
 def own_hosts(settings: Settings) -> frozenset[str]:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
+from quire.database.private_files import take_rights_of_others
 from quire.model.errors import Misconfigured
 from quire.model.task_tokens import TokenAddress, issue_token
 from quire.settings import Settings
@@ -74,6 +75,8 @@ def _load_or_create(path: Path) -> bytes:
 
 
 def _read(path: Path) -> bytes:
+    with suppress(PermissionError):  # it belongs to another user
+        take_rights_of_others(path)
     found = path.read_bytes()
     if len(found) < BYTES:
         raise Misconfigured(f"{path.name} in the home folder is damaged; remove it, then ask for new URLs")

@@ -9,9 +9,8 @@ from msgspec import Struct
 
 from quire.access.api_keys import KeyChecker
 from quire.api.app import ROUTES, build_app
-from quire.api.authentication import Authenticator
 from quire.api.server import open_socket, serve
-from quire.assembly.api import anonymous_allowed, build_api_context, build_webhook_sender, own_hosts
+from quire.assembly.api import anonymous_allowed, build_api_context, build_authenticator, build_webhook_sender
 from quire.assembly.components import Components, open_components
 from quire.assembly.engine import open_engine
 from quire.assembly.engine_task import run_engine_loop
@@ -81,11 +80,8 @@ async def run_server(
                 settings, components, presigned, stopping=stop, wake=wake, delivered=remote.note_callback
             )
             key_checker = KeyChecker(components.api_keys, components.clock)
-            authenticator = Authenticator(
-                key_checker.identify,
-                context.ingest.get_origin,
-                anonymous=anonymous,
-                hosts=own_hosts(settings),
+            authenticator = build_authenticator(
+                settings, key_checker, context.ingest.get_origin, anonymous=anonymous
             )
             info = ServerInfo(url=url, anonymous=anonymous, warnings=components.warnings)
             answering = asyncio.Event()

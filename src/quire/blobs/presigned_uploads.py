@@ -4,7 +4,8 @@ One Protocol; with `s3.presigned` clients send to the store, with `local.presign
 Both keep the same promises, shown by one suite:
 - a URL allows one method on one key (and one part) until it expires; an altered one is refused;
 - PUT answers exactly 200 with an ETag, whatever the size of a part and whatever the Content-Type;
-- a blob is visible whole or not at all; parts are invisible until they are joined.
+- a blob is visible whole or not at all; parts are invisible until they are joined;
+- a PUT of a whole blob whose size was announced, or of its only part, does not store more bytes than that.
 URLs are secrets until they expire: never log them.
 """
 
@@ -33,10 +34,13 @@ class StoredPart(Struct, frozen=True):
 
 
 class PresignedUploads(Protocol):
-    async def sign_put(self, key: str, *, seconds: int, base_url: str, announced: bool = True) -> str:
+    async def sign_put(
+        self, key: str, *, seconds: int, base_url: str, announced: bool = True, size: int | None = None
+    ) -> str:
         """A URL for one PUT of the whole blob. `base_url` is the address at which the client reached Quire;
         stores with an address of their own ignore it. `announced` False is for the output of a worker: no
-        upload was announced under this key.
+        upload was announced under this key. More bytes than `size` are refused; some stores demand exactly
+        as many.
         """
         ...
 
@@ -44,14 +48,16 @@ class PresignedUploads(Protocol):
         """A URL for GET; browsers save the response as a file of this name."""
         ...
 
-    async def begin(self, key: str, *, content_type: str) -> str:
-        """Start a multipart upload; return its id, an opaque text."""
+    async def begin(self, key: str, *, content_type: str, size: int | None = None) -> str:
+        """Start a multipart upload; return its id, an opaque text. A store that counts them refuses parts
+        that have more bytes together than `size`; others do not, so compare the size after `join`.
+        """
         ...
 
     async def sign_parts(
-        self, key: str, upload_id: str, *, parts: int, seconds: int, base_url: str
+        self, key: str, upload_id: str, *, parts: int, seconds: int, base_url: str, size: int | None = None
     ) -> list[str]:
-        """One URL for each part, numbered from 1."""
+        """One URL for each part, numbered from 1. The only part of an upload has `size` bytes."""
         ...
 
     async def list_parts(self, key: str, upload_id: str) -> list[StoredPart]:
@@ -77,8 +83,9 @@ class PresignedUploads(Protocol):
         ...
 
 
-# Key → a context that surrounds the storing of its bytes; entering it may refuse them.
-UploadGuard = Callable[[str], AbstractAsyncContextManager[None]]
+# Key and id of the multipart upload ("": none) → a context that surrounds the storing of bytes; entering it
+# may refuse them, and gives the most bytes of the whole blob (None: no such limit).
+UploadGuard = Callable[[str, str], AbstractAsyncContextManager[int | None]]
 
 
 @runtime_checkable
@@ -89,8 +96,9 @@ class UploadReceiver(Protocol):
         self, token: str, body: AsyncIterator[bytes], *, length: int | None, guard: UploadGuard | None = None
     ) -> str:
         """Store the body of a PUT; `token` is the end of its URL. Returns the ETag. Raises Reject:
-        `bad_signature`, `url_expired` (403), `too_large` (413), `incomplete_body` (400: fewer bytes than
-        `length`), Missing for a part of an upload that has ended. `guard` is entered again after the last
+        `bad_signature`, `url_expired` (403), `too_large` (413: at the first byte too many, nothing of it is
+        kept), `incomplete_body` (400: fewer bytes than `length`), Retry `rate_limited` (429), Missing for
+        a part of an upload that has ended. `guard` is entered again after the last
         byte: a body may take hours, and its upload may have ended by then.
         """
         ...

@@ -19,6 +19,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar
 
+from quire.database.private_files import keep_private
 from quire.database.watch import FileWatch
 from quire.model.errors import Misconfigured, QuireError, Unavailable
 
@@ -91,7 +92,7 @@ class SqliteDatabase:
         if self._thread is not None:
             return
         self._loop = asyncio.get_running_loop()
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         connection = _open(self.path)
         try:
             self._read_connection = _open(self.path)
@@ -297,6 +298,7 @@ def _answer(answers: _Answers) -> None:
 
 def _open(path: Path) -> sqlite3.Connection:
     try:
+        keep_private(path)
         return _connect(path)
     except sqlite3.Error as error:
         raise _translate(error, path, opening=True) from error

@@ -1,7 +1,8 @@
 """The upload of one file: it is announced, its bytes go straight to the store, then it is confirmed.
 
 Promise: the store first, then the ledger. Whatever is repeated, by one client or by two, a file counts as
-received only when a blob of its size is stored under its key; until then the batch cannot be closed.
+received only when a blob of its size is stored under its key; until then the batch cannot be closed. What is
+stored beyond the announced size is deleted; no more is announced than batch and owner may have.
 """
 
 import hashlib
@@ -25,7 +26,7 @@ from quire.ingest.context import (
 )
 from quire.ingest.rules import FileRequest, read_file_request
 from quire.ledger.port import Upload
-from quire.ledger.submissions import AWAITED, TAKEN
+from quire.ledger.submissions import AWAITED, NO_QUOTA, TAKEN, OwnerQuota, UploadLimits
 from quire.model.cid import sha256_of
 from quire.model.errors import Misconfigured, Missing, QuireError, Reject, Retry, Stale
 
@@ -44,9 +45,12 @@ class UploadTicket(Struct, frozen=True, kw_only=True):
     completed: bool = False
 
 
-async def start_file(context: IngestContext, batch_id: str, said: Any, *, base_url: str) -> UploadTicket:
-    """Announce a file. It replaces an earlier announcement of its path, unless the client asks to `resume`
-    and it is the same file: then the earlier upload continues.
+async def start_file(
+    context: IngestContext, batch_id: str, said: Any, *, base_url: str, quota: OwnerQuota = NO_QUOTA
+) -> UploadTicket:
+    """Announce a file. It replaces an earlier announcement of its path, and what was sent for that, unless
+    the client asks to `resume` and it is the same file: then the earlier upload continues. Raises Retry
+    `quota` and Reject `too_large` when owner or batch would have more than they may.
     """
     number = await context.get_number(batch_id)
     wanted = read_file_request(said, batch_id, context.limits)
@@ -55,7 +59,9 @@ async def start_file(context: IngestContext, batch_id: str, said: Any, *, base_u
         return going_on
     key = f"{staging_prefix(batch_id)}{wanted.path[1:]}"
     in_parts = wanted.size >= MULTIPART_FROM
-    upload_id = await context.presigned.begin(key, content_type=wanted.content_type) if in_parts else ""
+    upload_id = ""
+    if in_parts:
+        upload_id = await context.presigned.begin(key, content_type=wanted.content_type, size=wanted.size)
     upload = Upload(
         path=wanted.path,
         state=AWAITED,
@@ -68,16 +74,28 @@ async def start_file(context: IngestContext, batch_id: str, said: Any, *, base_u
         upload_id=upload_id,
     )
     try:
-        earlier = await context.submissions.announce_upload(number, upload, now=context.clock.now())
+        await _announce(context, number, upload, quota)
     except QuireError as error:
         await _abort_multipart(context, key, upload_id)
         if isinstance(error, Stale):
             raise await _explain_closed(context, batch_id, "cannot add files") from error
         raise
-    if earlier is not None:
-        await _abort_multipart(context, key, earlier.upload_id)
     urls = await _sign_urls(context, upload, base_url)
     return UploadTicket(key=key, urls=urls, upload_id=upload_id, there=[] if resume else None)
+
+
+async def _announce(context: IngestContext, number: int, upload: Upload, quota: OwnerQuota) -> None:
+    limits = UploadLimits(
+        max_files=context.limits.max_files, max_bytes=context.limits.max_batch_bytes, owner=quota
+    )
+    # Bytes that arrive by an earlier URL wait for the lock, and are counted by this announcement afterwards.
+    async with context.lock_key(upload.key):
+        now = context.clock.now()
+        earlier = await context.submissions.announce_upload(number, upload, now=now, limits=limits)
+        if earlier is not None:
+            await _abort_multipart(context, upload.key, earlier.upload_id)
+            # Announced smaller now, what was sent before would be kept and not be counted.
+            await context.blobs.delete(upload.key)
 
 
 async def _resume_upload(
@@ -117,10 +135,10 @@ async def _find_same_upload(context: IngestContext, number: int, wanted: FileReq
 async def _sign_urls(context: IngestContext, upload: Upload, base_url: str) -> list[str]:
     presigned, seconds = context.presigned, context.limits.url_seconds
     if not upload.upload_id:
-        return [await presigned.sign_put(upload.key, seconds=seconds, base_url=base_url)]
+        return [await presigned.sign_put(upload.key, seconds=seconds, base_url=base_url, size=upload.size)]
     parts = -(-upload.size // PART_SIZE)
     return await presigned.sign_parts(
-        upload.key, upload.upload_id, parts=parts, seconds=seconds, base_url=base_url
+        upload.key, upload.upload_id, parts=parts, seconds=seconds, base_url=base_url, size=upload.size
     )
 
 
@@ -140,6 +158,7 @@ async def _complete(context: IngestContext, batch_id: str, number: int, said: di
         return
     stored = await (_join_parts(context, upload, said) if upload.upload_id else _get_stored(context, upload))
     if stored.size != upload.size:
+        await _delete_excess(context, upload, stored)
         raise bad_request(
             f"Size mismatch: {upload.size} bytes were announced, {stored.size} are stored; "
             "start the file again and upload it anew",
@@ -155,33 +174,40 @@ async def _complete(context: IngestContext, batch_id: str, number: int, said: di
         raise await _explain_closed(context, batch_id, "cannot complete files", started_again=True) from error
 
 
+async def _delete_excess(context: IngestContext, upload: Upload, stored: BlobInfo) -> None:
+    """Give back what a store that does not count has accepted beyond the announced size."""
+    if stored.size > upload.size:
+        await context.blobs.delete(upload.key)
+
+
 @asynccontextmanager
-async def accept_bytes(context: IngestContext, key: str) -> AsyncIterator[None]:
-    """Surrounds the storing of bytes under a key by its presigned URL. Raises Reject `not_awaited` when the
-    file was confirmed or withdrawn in the meantime: confirmed bytes never change.
+async def accept_bytes(context: IngestContext, key: str, upload_id: str = "") -> AsyncIterator[int | None]:
+    """Surrounds the storing of bytes under a key by its presigned URL, and gives the announced size. Raises
+    Reject `not_awaited` when the file was confirmed, withdrawn or announced for another way of sending in the
+    meantime: confirmed bytes never change.
     """
     async with context.lock_key(key):
-        await _check_awaited(context, key)
-        yield
+        yield await _get_awaited_size(context, key, upload_id)
 
 
-async def _check_awaited(context: IngestContext, key: str) -> None:
+async def _get_awaited_size(context: IngestContext, key: str, upload_id: str) -> int | None:
     place, _, rest = key.partition("/")
     batch_id, slash, _ = rest.partition("/")
     if place != "staging" or not slash:
-        return
+        return None
     try:
         upload = await context.submissions.get_upload(
             await context.get_number(batch_id), _path_of(batch_id, key)
         )
     except Missing:
         upload = None
-    if upload is None or upload.state != AWAITED:
+    if upload is None or upload.state != AWAITED or (upload.upload_id and not upload_id):
         raise bad_request(
             "This file is not awaited any more: it was confirmed or given up; start it again to send other "
             "bytes",
             code="not_awaited",
         )
+    return upload.size
 
 
 async def withdraw_file(context: IngestContext, batch_id: str, key: Any) -> None:
@@ -229,6 +255,7 @@ async def _join_parts(context: IngestContext, upload: Upload, said: dict[str, An
             stored = await context.blobs.head(upload.key)
             if stored.size == upload.size:
                 return stored
+            await _delete_excess(context, upload, stored)
         raise bad_request(
             "The upload is not known to the storage any more; start the file again and upload it anew",
             code="upload_gone",

@@ -1,8 +1,8 @@
 """Closes an uploaded batch: writes its manifest and puts the message that starts it into the outbox.
 
 Promise: a batch is closed once, however many clients ask and however often; the manifest lists exactly what
-the ledger had when the batch was closed. Concurrent requests write the manifest by compare-and-swap, so a
-slow one cannot replace a newer list by an older one.
+the ledger had when the batch was closed, and that is what was stored when it was measured before. Concurrent
+requests write the manifest by compare-and-swap, so a slow one cannot replace a newer list by an older one.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from quire.batches.submission import PAGE, close_batch, read_condition
 from quire.blobs.port import Condition
 from quire.ingest.context import IngestContext, bad_request, get_protocol_status, manifest_key
+from quire.ingest.measurement import await_lost
 from quire.ingest.new_batch import describe_sender
 from quire.ledger.port import Upload
 from quire.ledger.submissions import Submission
@@ -74,6 +75,8 @@ async def finalize(context: IngestContext, batch_id: str, *, skip_incomplete: bo
         if not submission.files_announced:
             raise bad_request("No files uploaded in this batch")
         try:
+            if await await_lost(context, submission):
+                continue
             closed = await _close(context, submission, condition)
         except Stale:
             continue  # a file arrived in the meantime, or another request has closed the batch
@@ -91,9 +94,13 @@ async def _handle_incomplete(context: IngestContext, submission: Submission, *, 
             now = context.clock.now()
             # A file that is confirmed at this moment stays: its sender was told that it arrived.
             gone = await submissions.withdraw_upload(number, upload.path, now=now, awaited_only=True)
-            if gone is not None and gone.upload_id:
-                with suppress(Retry, Reject):  # the store's own clean-up removes the parts
-                    await context.presigned.abort(gone.key, gone.upload_id)
+            if gone is not None:
+                with suppress(
+                    Retry, Reject
+                ):  # what is left is deleted when the batch is measured or cleaned up
+                    if gone.upload_id:
+                        await context.presigned.abort(gone.key, gone.upload_id)
+                    await context.blobs.delete(gone.key)
         awaited = await submissions.list_awaited(number, limit=SHOWN_INCOMPLETE)
 
 

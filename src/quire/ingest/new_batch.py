@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from quire.batches.submission import SenderDetails, draft_batch, encode_start_message
 from quire.ingest.context import MESSAGE_BYTES, IngestContext, bad_request, manifest_key, staging_prefix
-from quire.ingest.rules import read_batch_request
-from quire.ledger.submissions import NewSubmission, Submission
+from quire.ingest.rules import BatchRequest, read_batch_request
+from quire.ledger.submissions import NO_QUOTA, NewSubmission, OwnerQuota, Submission
 
 
 class Submitter(Struct, frozen=True, kw_only=True):
@@ -18,7 +18,7 @@ class Submitter(Struct, frozen=True, kw_only=True):
     owner: str = ""
     tenant: str = ""
     max_batches: int = 0
-    max_bytes: int = 0
+    quota: OwnerQuota = NO_QUOTA
 
 
 async def open_batch(
@@ -42,10 +42,10 @@ async def open_batch(
         idempotency_key=idempotency_key,
         fingerprint=_compute_fingerprint(wanted) if idempotency_key else "",
         max_batches=submitter.max_batches,
-        max_bytes=submitter.max_bytes,
+        quota=submitter.quota,
     )
     _check_message(new)
-    _check_bytes(submitter, wanted.total_size)
+    _check_quota(submitter, wanted)
     return await context.submissions.open_submission(new)
 
 
@@ -83,7 +83,11 @@ def _check_message(new: NewSubmission) -> None:
         )
 
 
-def _check_bytes(submitter: Submitter, size: int) -> None:
-    """More than the key may ever have: waiting would not help."""
-    if submitter.max_bytes and size > submitter.max_bytes:
-        raise bad_request(f"Batch size {size} exceeds the limit of this key, {submitter.max_bytes}")
+def _check_quota(submitter: Submitter, wanted: BatchRequest) -> None:
+    """More than the caller may ever have: waiting would not help."""
+    quota = submitter.quota
+    whose = "this key" if submitter.owner else "callers without a key"
+    if quota.max_bytes and wanted.total_size > quota.max_bytes:
+        raise bad_request(f"Batch size {wanted.total_size} exceeds the limit of {whose}, {quota.max_bytes}")
+    if quota.max_files and wanted.file_count > quota.max_files:
+        raise bad_request(f"file_count {wanted.file_count} exceeds the limit of {whose}, {quota.max_files}")

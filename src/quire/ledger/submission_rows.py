@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from quire.ledger.rows import Row, encode_config, encode_tags, file_columns, read_batch, upload_columns
-from quire.ledger.submissions import TAKEN, NewSubmission, OwnerLoad, Submission
+from quire.ledger.submissions import TAKEN, NewSubmission, OwnerLoad, OwnerQuota, Submission, UploadLimits
 from quire.ledger.values import Upload
 from quire.model.errors import Reject, Retry, Stale
 from quire.model.files import File, folder_of
@@ -123,20 +123,66 @@ def build_idempotency_error(key: str) -> Reject:
     )
 
 
-def check_quota(new: NewSubmission, load: OwnerLoad) -> None:
+class UploadCounts(NamedTuple):
+    """What a submission amounts to after a change of its files."""
+
+    owner: str
+    file_count: int
+    total_size: int
+    files_announced: int
+    bytes_announced: int
+
+
+def check_batch_limits(counts: UploadCounts, limits: UploadLimits) -> None:
+    """Raises Reject `too_large`."""
+    if limits.max_bytes and counts.bytes_announced > limits.max_bytes:
+        raise Reject(
+            f"the files of this batch would have {counts.bytes_announced} bytes, the limit is "
+            f"{limits.max_bytes}; put some of them into another batch",
+            code="too_large",
+        )
+    if limits.max_files and counts.files_announced > limits.max_files:
+        raise Reject(
+            f"this batch would have {counts.files_announced} files, the limit is {limits.max_files}; put some"
+            " of them into another batch",
+            code="too_large",
+        )
+
+
+def exceeds_opening(counts: UploadCounts, quota: OwnerQuota) -> bool:
+    """Whether a batch has more than was said at its opening, which its owner's load has counted since then:
+    only then need the load be measured again.
+    """
+    more_bytes = counts.bytes_announced > counts.total_size
+    more_files = counts.files_announced > counts.file_count
+    return bool((quota.max_bytes and more_bytes) or (quota.max_files and more_files))
+
+
+def check_new_batch(new: NewSubmission, load: OwnerLoad) -> None:
     """Raises Retry `quota`."""
     if new.max_batches and load.batches >= new.max_batches:
         raise _build_quota_error(
-            f"{load.batches} batches that have not ended, the limit is {new.max_batches}"
+            new.owner, f"{load.batches} batches that have not ended, the limit is {new.max_batches}"
         )
-    if new.max_bytes and load.bytes + new.total_size > new.max_bytes:
-        raise _build_quota_error(
-            f"{load.bytes} bytes in batches that have not ended, the limit is {new.max_bytes}"
-        )
+    wanted = OwnerLoad(load.batches, load.bytes + new.total_size, load.files + new.file_count)
+    check_quota(new.owner, wanted, new.quota)
 
 
-def _build_quota_error(words: str) -> Retry:
-    return Retry(f"this key has {words}; come again when one has ended", code="quota", delay_seconds=60)
+def check_quota(owner: str, load: OwnerLoad, quota: OwnerQuota) -> None:
+    """Raises Retry `quota` for a load that is beyond it."""
+    where = "in batches that have not ended or are still staged" if quota.counts_kept else ""
+    where = where or "in batches that have not ended"
+    for most, size, unit in ((quota.max_bytes, load.bytes, "bytes"), (quota.max_files, load.files, "files")):
+        if most and size > most:
+            raise _build_quota_error(owner, f"{size} {unit} {where} with this, the limit is {most}")
+
+
+def _build_quota_error(owner: str, words: str) -> Retry:
+    if owner:
+        text = f"this key has {words}; come again when one has ended"
+    else:
+        text = f"callers without a key have {words}; use an API key, or come again when one has ended"
+    return Retry(text, code="quota", delay_seconds=60)
 
 
 def build_not_open_error(batch_no: int) -> Stale:

@@ -17,6 +17,30 @@ AWAITED = "awaited"  # announced; the bytes may be on their way
 TAKEN = "taken"
 
 
+class OwnerQuota(Struct, frozen=True, kw_only=True):
+    """How much an owner may have; 0: any number. With `counts_kept` also of batches that have ended, as long
+    as their files are staged.
+    """
+
+    max_bytes: int = 0
+    max_files: int = 0
+    counts_kept: bool = False
+
+
+NO_QUOTA = OwnerQuota()
+
+
+class UploadLimits(Struct, frozen=True, kw_only=True):
+    """How much may be announced: in a batch, and in all of its owner."""
+
+    max_files: int = 0
+    max_bytes: int = 0
+    owner: OwnerQuota = NO_QUOTA
+
+
+NO_LIMITS = UploadLimits()
+
+
 class NewSubmission(Struct, frozen=True, kw_only=True):
     """A batch that is opened by a sender. `idempotency_key` names the request, `fingerprint` its content."""
 
@@ -33,7 +57,7 @@ class NewSubmission(Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     fingerprint: str = ""
     max_batches: int = 0  # of this owner that have not ended, with this one; 0: any number
-    max_bytes: int = 0
+    quota: OwnerQuota = NO_QUOTA
 
 
 class Submission(Struct, frozen=True, kw_only=True):
@@ -61,10 +85,13 @@ class Submission(Struct, frozen=True, kw_only=True):
 
 
 class OwnerLoad(Struct, frozen=True):
-    """What an owner has open: batches that have not ended, and the bytes that they were announced with."""
+    """What an owner has: batches that have not ended, and their bytes and files. Of an open batch those that
+    its files were announced with, or those said at its opening, if these are more; of others those received.
+    """
 
     batches: int
     bytes: int
+    files: int
 
 
 class SubmissionStore(Protocol):
@@ -81,10 +108,14 @@ class SubmissionStore(Protocol):
         """Raises Missing, also for a batch that came in another way."""
         ...
 
-    async def announce_upload(self, batch_no: int, upload: Upload, *, now: float) -> Upload | None:
+    async def announce_upload(
+        self, batch_no: int, upload: Upload, *, now: float, limits: UploadLimits = NO_LIMITS
+    ) -> Upload | None:
         """A file is to come (state `awaited`). Announced again it takes the place of the earlier one, also of
         one that has been taken: the answer is the earlier one. Raises Stale when the batch is not open any
-        more, Reject `path_collides` when the path is the folder of another one or lies below one.
+        more, Reject `path_collides` when the path is the folder of another one or lies below one, Reject
+        `too_large` when the batch would exceed its limits, Retry `quota` when its owner would. Then nothing
+        is changed; announcements that come at once count each other.
         """
         ...
 
@@ -128,7 +159,7 @@ class SubmissionStore(Protocol):
         """
         ...
 
-    async def measure_load(self, owner: str) -> OwnerLoad: ...
+    async def measure_load(self, owner: str, *, counts_kept: bool = False) -> OwnerLoad: ...
 
     async def list_idle_submissions(self, *, before: float, limit: int) -> list[Submission]:
         """Open ones that nothing was sent to since, oldest first."""

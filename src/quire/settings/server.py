@@ -30,6 +30,15 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
         Literal["loopback", "always", "never"],
         about("when no API key is needed: on loopback addresses, always, never"),
     ] = "loopback"
+    anonymous_max_batches: Annotated[
+        int, about("most batches that callers without a key have open together; 0: any number", ge=0)
+    ] = 1000
+    anonymous_max_files: Annotated[
+        int, about("most files that callers without a key have staged together; 0: any number", ge=0)
+    ] = 10_000_000
+    anonymous_max_bytes: Annotated[
+        int, about("most bytes that callers without a key have staged together; 0: any number", ge=0)
+    ] = 1_099_511_627_776
     secret: Annotated[Secret, about("signs URLs and callbacks; empty: created in the home folder")] = Secret()
     old_secrets: Annotated[
         Secret, about("former secrets, with spaces between: what they have signed stays valid")

@@ -13,7 +13,7 @@ Must not know: any store.
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from itertools import pairwise
 from urllib.parse import unquote
 
@@ -55,6 +55,37 @@ class PresignedUploadsSuite(PresignedUrlsSuite):
         answer = await web.put(await presigned.sign_put(KEY, seconds=60, base_url=base_url), content=body)
         assert answer.status_code == 200
         assert await blobs.get(KEY) == body
+
+    @pytest.mark.parametrize("size", [5, 2 * MIB])
+    @pytest.mark.parametrize("chunked", [True, False])
+    async def test_a_body_larger_than_announced_is_not_stored(
+        self,
+        presigned: PresignedUploads,
+        blobs: Blobs,
+        base_url: str,
+        web: httpx.AsyncClient,
+        size: int,
+        chunked: bool,
+    ) -> None:
+        upload_id = await presigned.begin("in/parts", content_type="image/tiff", size=size)
+        url = await presigned.sign_put(KEY, seconds=60, base_url=base_url, size=size)
+        (part,) = await presigned.sign_parts(
+            "in/parts", upload_id, parts=1, seconds=60, base_url=base_url, size=size
+        )
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield noise(size)
+            yield b"x"
+
+        for one in (url, part):
+            refused = await web.put(one, content=pieces() if chunked else noise(size) + b"x")
+            assert 400 <= refused.status_code < 500
+        assert [stored.key async for stored in blobs.list()] == []
+        assert await presigned.list_parts("in/parts", upload_id) == []
+        sent = [await web.put(one, content=noise(size)) for one in (url, part)]
+        assert [answer.status_code for answer in sent] == [200, 200]
+        joined = await presigned.join("in/parts", upload_id, [CompletedPart(1, sent[1].headers["etag"])])
+        assert (joined.size, (await blobs.head(KEY)).size) == (size, size)
 
     @pytest.mark.parametrize("announced", [True, False], ids=["an uploader's", "a worker's"])
     async def test_a_second_put_replaces_the_first(

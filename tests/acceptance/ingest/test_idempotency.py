@@ -221,10 +221,14 @@ def test_fewer_bytes_than_announced_are_not_taken(client, size):
     sent = item("/a.bin", size)
     ticket = opened(client, sent).start(sent)
     short = Item(sent.path, sent.data[:-1])
-    parts = client.put(short, ticket)
-    status_code, words = refusal(client.complete, ticket, parts)
-    assert status_code == 400
-    assert words.startswith("Size mismatch")
+    if "X-Amz-SignedHeaders=content-length" in json.dumps(ticket):  # S3 is told the only possible length
+        with pytest.raises(Refused) as refused:
+            client.put(short, ticket)
+        assert refused.value.reply.status == 403
+    else:
+        status_code, words = refusal(client.complete, ticket, client.put(short, ticket))
+        assert status_code == 400
+        assert words.startswith("Size mismatch")
     client.upload(sent)
     assert client.finalize()["total_bytes"] == size
 

@@ -3,12 +3,14 @@
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from quire.access.api_keys import Scope, owner_of
 from quire.access.port import ApiKey
 from quire.api.app import ROUTES
 from quire.api.authentication import ANONYMOUS, Authenticator, is_loopback
 from quire.api.routing import Route
+from quire.ledger.submissions import OwnerQuota
 from quire.model.errors import Missing, Reject, Retry
 
 OWN = {
@@ -25,7 +27,8 @@ KEYS = {
 TIRED = ApiKey(id="tired", label="", hint="", hash="tired", scope="admin")
 
 
-async def identify(text):
+async def identify(text, address):
+    assert address == "192.0.2.7"
     if text == "qk_tired":
         return TIRED, 7.5
     return (KEYS[text], 0.0) if text in KEYS else None
@@ -38,8 +41,8 @@ async def origin(batch_id):
     return known[batch_id]
 
 
-def gate(*, anonymous=True, hosts=("quire.example",)):
-    return Authenticator(identify, origin, anonymous=anonymous, hosts=frozenset(hosts))
+def gate(*, anonymous=True, hosts=("quire.example",), **options):
+    return Authenticator(identify, origin, anonymous=anonymous, hosts=frozenset(hosts), **options)
 
 
 def route(name):
@@ -48,7 +51,9 @@ def route(name):
 
 def asked(batch_id=None, **headers):
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return SimpleNamespace(headers=named, path_params={} if batch_id is None else {"batch_id": batch_id})
+    named.setdefault("host", "localhost:8787")
+    params = {} if batch_id is None else {"batch_id": batch_id}
+    return SimpleNamespace(headers=named, path_params=params, client=SimpleNamespace(host="192.0.2.7"))
 
 
 async def refusal(request, name, *, kind=Reject, **options):
@@ -70,11 +75,20 @@ async def refusal(request, name, *, kind=Reject, **options):
         "quire.example:1",
     ],
 )
-@pytest.mark.parametrize("origin", [None, "http://127.0.0.1:8787", "http://[::1]:9", "https://quire.example"])
-async def test_programs_and_pages_of_our_own_need_no_key(host, origin):
-    headers = {"host": host} | ({} if origin is None else {"origin": origin})
-    for name in ("listBatches", "cancelBatch", "createKey"):
-        assert await gate().admit(route(name), asked(**headers)) == ANONYMOUS
+async def test_programs_and_pages_of_our_own_need_no_key(host):
+    own = ({}, {"origin": f"http://{host}"}, {"sec_fetch_site": "same-origin"}, {"sec_fetch_site": "none"})
+    for more in own:
+        for name in ("listBatches", "cancelBatch", "createKey", "openBatch", "startFile"):
+            assert await gate().admit(route(name), asked(host=host, **more)) == ANONYMOUS
+
+
+async def test_a_page_at_the_public_address_is_our_own_whatever_the_proxy_makes_of_the_host():
+    public = {"public_url": "https://quire.example/at/home"}
+    request = asked(host="127.0.0.1:8787", origin="https://quire.example")
+    assert await gate(**public).admit(route("createKey"), request) == ANONYMOUS
+    for foreign in ("http://quire.example", "https://quire.example:8443", "https://www.quire.example"):
+        asks = asked(host="127.0.0.1:8787", origin=foreign)
+        assert await refusal(asks, "createKey", **public) == "forbidden"
 
 
 @pytest.mark.parametrize(
@@ -91,11 +105,33 @@ async def test_programs_and_pages_of_our_own_need_no_key(host, origin):
         "http://[::1",
         "http://[::ffff:1.2.3.4]",
         "127.0.0.1",
+        "http://127.0.0.1:3000",
+        "http://127.0.0.1",
+        "http://localhost:8787",
+        "https://127.0.0.1:8787.evil.example",
     ],
 )
 async def test_a_page_of_another_origin_cannot_act_without_a_key(origin):
-    for name in ("listBatches", "cancelBatch", "createKey", "discardDeadLetters"):
+    """Another port of this machine is another origin, too."""
+    changing = [one.name for one in ROUTES if one.scope is not None and one.method not in {"GET", "HEAD"}]
+    assert {"openBatch", "startFile", "completeFile", "finalizeBatch", "createKey"} <= set(changing)
+    for name in ("listBatches", *changing):
         assert await refusal(asked(host="127.0.0.1:8787", origin=origin), name) == "forbidden"
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "", "x"])
+async def test_a_request_that_a_page_of_another_site_causes_without_an_origin_is_refused(site):
+    """Images, links and forms: browsers say where they are from."""
+    for name in ("listBatches", "openBatch", "createKey"):
+        assert await refusal(asked(sec_fetch_site=site), name) == "forbidden"
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:3000"])
+async def test_no_page_of_another_origin_is_an_administrator_not_even_with_a_key(origin):
+    request = asked(origin=origin, authorization="Bearer qk_admin")
+    for name in ("listBatches", "cancelBatch", "createKey", "discardDeadLetters"):
+        assert await refusal(request, name) == "forbidden"
+        assert await refusal(request, name, anonymous=False) == "forbidden"
 
 
 @pytest.mark.parametrize(
@@ -114,17 +150,35 @@ async def test_a_page_of_another_origin_cannot_act_without_a_key(origin):
 async def test_a_foreign_name_that_leads_to_this_machine_is_refused(host):
     """What DNS rebinding makes: the page's origin and the host are the same, and both foreign."""
     for headers in ({"host": host}, {"host": host, "origin": f"http://{host}"}):
-        assert await refusal(asked(**headers), "listBatches") == "forbidden"
+        for name in ("listBatches", "openBatch"):
+            assert await refusal(asked(**headers), name) == "forbidden"
 
 
-async def test_the_upload_protocol_is_for_pages_of_any_origin():
-    request = asked(host="evil.example", origin="http://evil.example")
-    assert await gate().admit(route("openBatch"), request) == ANONYMOUS
+async def test_pages_of_any_origin_upload_with_a_key_and_look_without_one():
+    request = asked(host="evil.example", origin="http://evil.example", authorization="Bearer qk_mine")
+    assert (await gate().admit(route("openBatch"), request)).name == "mine"
+    for name in ("batchStatus", "unifiedStatus"):
+        asks = asked("of-mine", host="evil.example", origin="http://evil.example")
+        assert await gate().admit(route(name), asks) == ANONYMOUS
 
 
-async def test_a_key_is_good_from_any_origin():
-    request = asked(host="evil.example", origin="http://evil.example", authorization="Bearer qk_admin")
-    assert (await gate().admit(route("listKeys"), request)).name == "admin"
+async def test_a_server_that_is_open_to_all_takes_uploads_from_pages_of_any_origin():
+    request = asked("of-mine", host="evil.example", origin="http://evil.example")
+    for name in ("openBatch", "startFile", "completeFile", "finalizeBatch"):
+        assert await gate(foreign_uploads=True).admit(route(name), request) == ANONYMOUS
+    for name in ("listBatches", "cancelBatch", "createKey", "enqueueProcessed"):
+        assert await refusal(request, name, foreign_uploads=True) == "forbidden"
+
+
+async def test_a_caller_without_a_key_has_the_budget_of_the_server():
+    budget = replace(ANONYMOUS, max_batches=3, quota=OwnerQuota(max_bytes=5))
+    assert await gate(caller=budget).admit(route("openBatch"), asked()) == budget
+
+
+async def test_a_page_of_the_server_acts_with_a_key_under_whatever_name_it_was_asked():
+    """No name can be false where a key is needed: none is tried that the page does not have."""
+    request = asked(host="any.example", origin="http://any.example", authorization="Bearer qk_admin")
+    assert (await gate(anonymous=False).admit(route("listKeys"), request)).name == "admin"
 
 
 @pytest.mark.parametrize("said", ["Bearer qk_wrong", "Bearer  qk_wrong", "bearer qk_", "Basic qk_mine"])

@@ -34,9 +34,9 @@ def blobs(root):
     return LocalBlobs(root)
 
 
-def open_presigned(root, secret=b"s" * 32, clock=None):
+def open_presigned(root, secret=b"s" * 32, clock=None, max_blob_bytes=20 * MIB):
     return LocalPresignedUploads(
-        root, secret=secret, clock=clock or FakeClock(), max_blob_bytes=20 * MIB, max_part_bytes=8 * MIB
+        root, secret=secret, clock=clock or FakeClock(), max_blob_bytes=max_blob_bytes, max_part_bytes=8 * MIB
     )
 
 
@@ -117,11 +117,12 @@ async def test_the_length_is_exact_and_limited(presigned, blobs, root):
 
 async def test_a_joined_blob_is_limited_too(presigned, blobs, root):
     upload_id = await presigned.begin(KEY, content_type="a/b")
-    parts = await put_parts(presigned, KEY, upload_id, *(b"x" * 7 * MIB,) * 3)
+    parts = await put_parts(presigned, KEY, upload_id, *(b"x" * 7 * MIB,) * 2)
+    smaller = open_presigned(root, max_blob_bytes=13 * MIB)
     with pytest.raises(Reject) as refused:
-        await presigned.join(KEY, upload_id, parts)
+        await smaller.join(KEY, upload_id, parts)
     assert refused.value.code == "too_large"
-    await presigned.join(KEY, upload_id, parts[:2])
+    await presigned.join(KEY, upload_id, parts)
     assert (await blobs.head(KEY)).size == 14 * MIB
 
 
@@ -180,8 +181,8 @@ async def test_of_two_files_of_one_part_the_later_is_listed(presigned, root):
 async def test_the_same_part_sent_many_times_at_once_is_one_of_them(presigned, blobs, root):
     upload_id = await presigned.begin(KEY, content_type="a/b")
     url = (await presigned.sign_parts(KEY, upload_id, parts=1, seconds=60, base_url=""))[0]
-    bodies = {str(number).encode() * 1000 for number in range(20)}
-    etags = await asyncio.gather(*(put(presigned, url, body) for body in bodies))
+    bodies = {b"%04d" % number * 250 for number in range(20)}
+    etags = await asyncio.gather(*(put(presigned, url, body, length=1000) for body in bodies))
     assert len(list((root / ".parts" / upload_id).iterdir())) == 2
     for etag in etags:
         with contextlib.suppress(Reject):
@@ -350,3 +351,51 @@ async def test_one_cannot_land_on_a_folder_of_blobs(presigned, blobs):
             await put(presigned, url, b"y")
         assert refused.value.code == "bad_key"
     assert [stored.key async for stored in blobs.list()] == ["a/b"]
+
+
+async def test_parts_together_have_no_more_bytes_than_announced(presigned, blobs, root):
+    """Counted while they arrive, and again where they are stored: another process may receive some."""
+    upload_id = await presigned.begin(KEY, content_type="a/b", size=10 * MIB)
+    urls = await presigned.sign_parts(KEY, upload_id, parts=3, seconds=60, base_url="", size=10 * MIB)
+    other = open_presigned(root)
+    started, finish = asyncio.Event(), asyncio.Event()
+
+    async def slowly():
+        yield b"1" * 4 * MIB
+        started.set()
+        await finish.wait()
+        yield b"1" * 2 * MIB
+
+    first = asyncio.create_task(presigned.receive(urls[0].rpartition("/")[2], slowly(), length=None))
+    await started.wait()
+    with pytest.raises(Reject) as refused:  # six have arrived here
+        await put(presigned, urls[1], b"2" * 3 * MIB, b"2" * 4 * MIB)
+    assert refused.value.code == "too_large"
+    await put(other, urls[2], b"3" * 5 * MIB)
+    finish.set()
+    with pytest.raises(Reject) as refused:
+        await first
+    assert refused.value.code == "too_large"
+    assert [part.number for part in await presigned.list_parts(KEY, upload_id)] == [3]
+    assert list((root / ".tmp").iterdir()) == []
+    etag = await put(presigned, urls[1], b"2" * 5 * MIB)
+    parts = [CompletedPart(part.number, part.etag) for part in await presigned.list_parts(KEY, upload_id)]
+    assert CompletedPart(2, etag) in parts
+    assert (await presigned.join(KEY, upload_id, parts)).size == 10 * MIB
+
+
+async def test_a_url_of_an_earlier_version_is_limited_by_the_announcement(presigned, blobs, root):
+    """It says no size; the guard, who asks the ledger, does."""
+    url = await presigned.sign_put(KEY, seconds=60, base_url="")
+
+    @contextlib.asynccontextmanager
+    async def guard(key, upload_id):
+        assert (key, upload_id) == (KEY, "")
+        yield 5
+
+    for length in (6, None):
+        with pytest.raises(Reject) as refused:
+            await presigned.receive(url.rpartition("/")[2], stream(b"123456"), length=length, guard=guard)
+        assert refused.value.code == "too_large"
+    await presigned.receive(url.rpartition("/")[2], stream(b"12345"), length=5, guard=guard)
+    assert await blobs.get(KEY) == b"12345"

@@ -39,7 +39,7 @@ class Scene:
 
     async def put(self, token: str, body, size: int) -> str:
         return await self.front.presigned.receive(
-            token, body, length=size, guard=lambda key: accept_bytes(self.front, key)
+            token, body, length=size, guard=lambda key, upload_id: accept_bytes(self.front, key, upload_id)
         )
 
     async def complete(self, key: str) -> None:

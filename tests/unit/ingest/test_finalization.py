@@ -179,6 +179,7 @@ async def test_what_is_confirmed_while_the_incomplete_are_left_out_stays(front):
     await announce(front, batch, "/never.txt")
 
     async def confirmed():
+        await front.blobs.put(late.key, b"abc")
         await front.submissions.record_received(batch.no, late, now=3.0)
 
     closed = await finalize(
@@ -193,6 +194,7 @@ async def test_nobody_is_told_of_incomplete_files_when_the_last_has_just_come(fr
     late = await announce(front, batch, "/late.txt")
 
     async def confirmed():
+        await front.blobs.put(late.key, b"abc")
         await front.submissions.record_received(batch.no, late, now=3.0)
 
     closed = await finalize(slower(front, "submissions", "list_awaited", confirmed), batch.id)

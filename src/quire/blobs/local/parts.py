@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from quire.blobs.labels import Labels
+from quire.blobs.local.arrivals import too_large
 from quire.blobs.local.files import BlobFiles
 from quire.blobs.local.spool import PIECE_BYTES, Spool
 from quire.blobs.local.tree import PARTS, translate_errors
@@ -40,6 +41,7 @@ class _Upload(Struct, frozen=True, kw_only=True):
     schema: int = 1
     key: str
     content_type: str | None = None
+    size: int | None = None  # as announced: the parts together have no more bytes
 
 
 _encoder = msgspec.json.Encoder()
@@ -55,13 +57,13 @@ class PartFiles:
         self._files = files
         self._tree = files.tree
 
-    def begin(self, key: str, content_type: str | None) -> str:
+    def begin(self, key: str, content_type: str | None, size: int | None = None) -> str:
         """Create an upload durably; return its id."""
         upload_id = secrets.token_hex(16)
         with translate_errors("begin an upload of", key):
             spool = Spool(self._tree)
             try:
-                spool.write(_encoder.encode(_Upload(key=key, content_type=content_type)))
+                spool.write(_encoder.encode(_Upload(key=key, content_type=content_type, size=size)))
                 os.fsync(spool.descriptor)
                 with self._tree.folder(f"{PARTS}/{upload_id}", make=True) as folder:
                     spool.replace(folder, _RECORD)
@@ -70,17 +72,23 @@ class PartFiles:
                 spool.discard()
         return upload_id
 
-    def require(self, key: str, upload_id: str) -> None:
-        """Raises Missing when there is no such upload of this key."""
-        with translate_errors("find an upload of", key), self._open_upload(key, upload_id):
-            pass
+    def measure(self, key: str, upload_id: str) -> tuple[int | None, dict[int, int]]:
+        """The announced size, and the bytes of each part. Raises Missing when there is no such upload."""
+        with (
+            translate_errors("find an upload of", key),
+            self._open_upload(key, upload_id) as (folder, _, upload),
+        ):
+            return upload.size, _measure_parts(folder)
 
     def add(self, spool: Spool, key: str, upload_id: str, number: int, etag: str) -> None:
-        """Turn the spool into a part. The spool is discarded, whether it succeeds or not. Raises Missing."""
+        """Turn the spool into a part. The spool is discarded, whether it succeeds or not. Raises Missing, and
+        Reject `too_large` when the upload would have more bytes than were announced.
+        """
         try:
             with translate_errors("store a part of", key), spool.lock():
                 os.fsync(spool.descriptor)
-                with self._open_upload(key, upload_id) as (folder, record, _), _lock_upload(record, key):
+                with self._open_upload(key, upload_id) as (folder, record, upload), _lock_upload(record, key):
+                    _check_room(folder, upload, number, os.fstat(spool.descriptor).st_size)
                     name = _part_name(number, etag)
                     spool.replace(folder, name)
                     # A kill at this point leaves two files of one number, each with its own ETag.
@@ -115,8 +123,9 @@ class PartFiles:
             self._open_upload(key, upload_id) as (folder, record, upload),
         ):
             names = [_part_name(part.number, _check_etag(part.etag)) for part in sort_parts(parts)]
-            if sum(_part_size(folder, name) for name in names) > max_bytes:
-                raise too_large(max_bytes)
+            most = max_bytes if upload.size is None else min(max_bytes, upload.size)
+            if sum(_part_size(folder, name) for name in names) > most:
+                raise too_large(most)
             spool = Spool(self._tree)
             try:
                 labels = Labels(
@@ -254,6 +263,25 @@ def _part_size(folder: int, name: str) -> int:
         raise _no_part(name) from error
 
 
+def _measure_parts(folder: int) -> dict[int, int]:
+    sizes: dict[int, int] = {}
+    for name in _list_names(folder):
+        if found := _PART.fullmatch(name):
+            number = int(found[1])
+            with contextlib.suppress(Reject):  # replaced since its name was read
+                # Of two files of one number, which a killed process may have left, only one will count.
+                sizes[number] = max(sizes.get(number, 0), _part_size(folder, name))
+    return sizes
+
+
+def _check_room(folder: int, upload: _Upload, number: int, size: int) -> None:
+    if upload.size is None:
+        return
+    others = sum(stored for other, stored in _measure_parts(folder).items() if other != number)
+    if others + size > upload.size:
+        raise too_large(max(0, upload.size - others))
+
+
 def _part_name(number: int, etag: str) -> str:
     return f"{number:05d}-{etag}"
 
@@ -281,7 +309,3 @@ def _no_part(name: str) -> Reject:
 
 def _no_upload(key: str | None, cause: OSError | None = None) -> NoReturn:
     raise Missing(f"There is no upload of {key!r} with this id: it was completed or aborted.") from cause
-
-
-def too_large(max_bytes: int) -> Reject:
-    return Reject(f"This is more than the {max_bytes} bytes that are accepted here.", code="too_large")

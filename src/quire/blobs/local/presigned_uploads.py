@@ -13,8 +13,9 @@ from pathlib import Path
 
 from quire.blobs import keys
 from quire.blobs.labels import Labels, check_labels
+from quire.blobs.local.arrivals import Arrivals, Meter
 from quire.blobs.local.files import BlobFiles
-from quire.blobs.local.parts import DIGEST_LABEL, PartFiles, etag_of, too_large
+from quire.blobs.local.parts import DIGEST_LABEL, PartFiles, etag_of
 from quire.blobs.local.spool import PIECE_BYTES, Spool
 from quire.blobs.local.tokens import Grant, Tokens
 from quire.blobs.local.tree import translate_errors
@@ -44,29 +45,34 @@ class LocalPresignedUploads:
         with translate_errors("open", str(root)):
             self._files = BlobFiles(root.resolve(strict=True))
         self._parts = PartFiles(self._files)
+        self._arrivals = Arrivals()
         self._joining: dict[_JoinRequest, asyncio.Task[BlobInfo]] = {}
 
     def __repr__(self) -> str:
         return f"LocalPresignedUploads({str(self._files.tree.root)!r})"
 
-    async def sign_put(self, key: str, *, seconds: int, base_url: str, announced: bool = True) -> str:
-        name = "" if announced else OUTPUT
-        return self._url(base_url, Grant("PUT", keys.check(key), self._expires_at(seconds), name=name))
+    async def sign_put(
+        self, key: str, *, seconds: int, base_url: str, announced: bool = True, size: int | None = None
+    ) -> str:
+        until, name, most = self._expires_at(seconds), "" if announced else OUTPUT, _to_grant(size)
+        return self._url(base_url, Grant("PUT", keys.check(key), until, name=name, size=most))
 
     async def sign_get(self, key: str, *, seconds: int, base_url: str, name: str) -> str:
         return self._url(base_url, Grant("GET", keys.check(key), self._expires_at(seconds), name=name))
 
-    async def begin(self, key: str, *, content_type: str) -> str:
+    async def begin(self, key: str, *, content_type: str, size: int | None = None) -> str:
         labels = check_labels(content_type, None)
-        return await asyncio.to_thread(self._parts.begin, keys.check(key), labels.content_type)
+        return await asyncio.to_thread(self._parts.begin, keys.check(key), labels.content_type, size)
 
     async def sign_parts(
-        self, key: str, upload_id: str, *, parts: int, seconds: int, base_url: str
+        self, key: str, upload_id: str, *, parts: int, seconds: int, base_url: str, size: int | None = None
     ) -> list[str]:
         keys.check(key)
-        until = self._expires_at(seconds)
-        numbers = range(1, check_count(parts) + 1)
-        return [self._url(base_url, Grant("PUT", key, until, upload_id, number)) for number in numbers]
+        until, most = self._expires_at(seconds), _to_grant(size)
+        return [
+            self._url(base_url, Grant("PUT", key, until, upload_id, number, size=most))
+            for number in range(1, check_count(parts) + 1)
+        ]
 
     async def list_parts(self, key: str, upload_id: str) -> list[StoredPart]:
         return await asyncio.to_thread(self._parts.list_parts, keys.check(key), upload_id)
@@ -95,32 +101,50 @@ class LocalPresignedUploads:
         self, token: str, body: AsyncIterator[bytes], *, length: int | None, guard: UploadGuard | None = None
     ) -> str:
         grant = self._tokens.read(token, method="PUT")
-        max_bytes = self._max_part_bytes if grant.part else self._max_blob_bytes
-        if length is not None and length > max_bytes:
-            raise too_large(max_bytes)
         # The output of a worker was not announced.
         guard = _admit if guard is None or grant.name == OUTPUT else guard
-        if grant.part:
-            async with guard(grant.key):
-                pass
-            await asyncio.to_thread(self._parts.require, grant.key, grant.upload_id)
-            guard = _admit  # from here on a part is accepted as long as its upload exists
-        if length is not None and length <= PIECE_BYTES:
-            whole = await _read_small(body, length)
-            async with guard(grant.key):
-                return etag_of(await asyncio.to_thread(self._store_small, grant, whole))
-        async with guard(grant.key):
+        async with guard(grant.key, grant.upload_id) as announced:
             pass  # refuse an unwanted body before all of it is sent
+        if not grant.part:
+            meter = Meter(self._limit(grant, announced))
+            return await self._receive(grant, body, length, guard, meter)
+        size, stored = await asyncio.to_thread(self._parts.measure, grant.key, grant.upload_id)
+        limit = self._limit(grant, announced, size)
+        whole = self._arrivals.join_upload(grant.upload_id, limit, stored)
+        with whole.receiving(grant.part, min(limit, self._max_part_bytes)) as meter:
+            # From here on a part is accepted as long as its upload exists.
+            return await self._receive(grant, body, length, _admit, meter)
+
+    async def _receive(
+        self, grant: Grant, body: AsyncIterator[bytes], length: int | None, guard: UploadGuard, meter: Meter
+    ) -> str:
+        if length is not None:
+            meter.expect(length)
+        if length is not None and length <= PIECE_BYTES:
+            whole = await _read_small(body, length, meter)
+            async with guard(grant.key, grant.upload_id):
+                return etag_of(await asyncio.to_thread(self._store_small, grant, whole))
+        with self._arrivals.one_more(grant.key, grant.upload_id, grant.part):
+            return await self._receive_large(grant, body, length, guard, meter)
+
+    async def _receive_large(
+        self, grant: Grant, body: AsyncIterator[bytes], length: int | None, guard: UploadGuard, meter: Meter
+    ) -> str:
         # Opened here and not in a thread: cancelling the thread call would leave its descriptors open.
         spool = self._files.spool(grant.key)
         try:
-            digest = await self._gather(spool, grant.key, body, length=length, max_bytes=max_bytes)
-            async with guard(grant.key):
+            digest = await self._gather(spool, grant.key, body, length=length, meter=meter)
+            async with guard(grant.key, grant.upload_id):
                 await asyncio.to_thread(self._store, spool, grant, digest)
         except BaseException:
             await asyncio.to_thread(spool.discard)  # in a thread, because it may have to wait for another
             raise
         return etag_of(digest)
+
+    def _limit(self, grant: Grant, *announced: int | None) -> int:
+        """The most bytes of the blob: the least of the limits that are known."""
+        said = grant.size if grant.size >= 0 else None
+        return min(limit for limit in (self._max_blob_bytes, said, *announced) if limit is not None)
 
     def read_download(self, token: str) -> tuple[str, str]:
         grant = self._tokens.read(token, method="GET")
@@ -131,25 +155,23 @@ class LocalPresignedUploads:
         await asyncio.gather(*self._joining.values(), return_exceptions=True)
 
     async def _gather(
-        self, spool: Spool, key: str, body: AsyncIterator[bytes], *, length: int | None, max_bytes: int
+        self, spool: Spool, key: str, body: AsyncIterator[bytes], *, length: int | None, meter: Meter
     ) -> str:
         """Write the body to the spool; return its SHA-256."""
-        hashed, size, waiting = hashlib.sha256(), 0, bytearray()
+        hashed, waiting = hashlib.sha256(), bytearray()
 
         def fill(data: bytearray) -> None:
             hashed.update(data)
             self._files.fill(spool, key, data)
 
         async for piece in body:
-            size += len(piece)
-            if size > max_bytes:
-                raise too_large(max_bytes)
+            meter.count(len(piece))
             waiting += piece
             if len(waiting) >= PIECE_BYTES:
                 await asyncio.to_thread(fill, waiting)
                 waiting = bytearray()
-        if length is not None and size != length:
-            raise _incomplete(size, length)
+        if length is not None and meter.size != length:
+            raise _incomplete(meter.size, length)
         await asyncio.to_thread(fill, waiting)
         return hashed.hexdigest()
 
@@ -178,13 +200,18 @@ class LocalPresignedUploads:
         return f"{base_url.rstrip('/')}/{ROUTE}/{self._tokens.sign(grant)}"
 
 
-def _admit(key: str) -> AbstractAsyncContextManager[None]:  # noqa: ARG001
+def _admit(key: str, upload_id: str) -> AbstractAsyncContextManager[None]:  # noqa: ARG001
     return nullcontext()
 
 
-async def _read_small(body: AsyncIterator[bytes], length: int) -> bytes:
+def _to_grant(size: int | None) -> int:
+    return -1 if size is None else size
+
+
+async def _read_small(body: AsyncIterator[bytes], length: int, meter: Meter) -> bytes:
     whole = bytearray()
     async for piece in body:
+        meter.count(len(piece))
         whole += piece
         if len(whole) > length:
             break

@@ -23,7 +23,9 @@ _PURPOSE = b"quire landing 1\n"
 
 
 class Grant(Struct, frozen=True, array_like=True):
-    """Allows one method on one key until `expires_at`: the whole blob when `part` is 0, else that part."""
+    """Allows one method on one key until `expires_at`: the whole blob when `part` is 0, else that part.
+    `size` is the most bytes of the body; negative: not said.
+    """
 
     method: Literal["PUT", "GET"]
     key: str
@@ -31,6 +33,7 @@ class Grant(Struct, frozen=True, array_like=True):
     upload_id: str = ""
     part: int = 0
     name: str = ""
+    size: int = -1
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -79,8 +79,9 @@ class S3PresignedUploads:
         seconds: int,
         base_url: str,  # noqa: ARG002
         announced: bool = True,  # noqa: ARG002
+        size: int | None = None,
     ) -> str:
-        return self._sign("PUT", key, {}, seconds)
+        return self._sign("PUT", key, {}, seconds, length=size)
 
     async def sign_get(self, key: str, *, seconds: int, base_url: str, name: str) -> str:  # noqa: ARG002
         # S3 cannot send `nosniff`; browsers neither show nor run an attachment of unknown type.
@@ -90,7 +91,7 @@ class S3PresignedUploads:
         }
         return self._sign("GET", key, answered, seconds)
 
-    async def begin(self, key: str, *, content_type: str) -> str:
+    async def begin(self, key: str, *, content_type: str, size: int | None = None) -> str:  # noqa: ARG002
         """Repeated when the answer is lost: the first upload then remains, without parts."""
         labels = check_labels(content_type, None)
         about = ("begin an upload of", key)
@@ -115,9 +116,12 @@ class S3PresignedUploads:
         parts: int,
         seconds: int,
         base_url: str,  # noqa: ARG002
+        size: int | None = None,
     ) -> list[str]:
+        # Clients choose the sizes of several parts; only that of a single one is known beforehand.
+        length = size if parts == 1 else None
         return [
-            self._sign("PUT", key, {"partNumber": str(number), "uploadId": upload_id}, seconds)
+            self._sign("PUT", key, {"partNumber": str(number), "uploadId": upload_id}, seconds, length=length)
             for number in range(1, check_count(parts) + 1)
         ]
 
@@ -194,9 +198,12 @@ class S3PresignedUploads:
             return Missing(f"There is no upload of {about[1]!r} with this id: it was completed or aborted.")
         return self._requests.error_of(answer, about)
 
-    def _sign(self, method: str, key: str, query: dict[str, str], seconds: int) -> str:
+    def _sign(
+        self, method: str, key: str, query: dict[str, str], seconds: int, *, length: int | None = None
+    ) -> str:
+        path, now = self._path(key), self._clock.now()
         return self._public.url(
-            method, self._path(key), query=query, seconds=check_seconds(seconds), now=self._clock.now()
+            method, path, query=query, seconds=check_seconds(seconds), now=now, length=length
         )
 
     def _path(self, key: str) -> str:

@@ -1,7 +1,8 @@
 """Signs URLs for S3: AWS Signature Version 4 in the query.
 
-Promise: of the headers only the host is signed, so the client may send any Content-Type and length; the path
-and every query argument are signed, so the URL cannot be altered. Must not know: HTTP, keys of blobs, the
+Promise: of the headers the host is signed, and the Content-Length where it is said: the store then refuses a
+body of any other length; the client may send any Content-Type. The path and every query argument are signed,
+so the URL cannot be altered. Must not know: HTTP, keys of blobs, the
 purpose of a request.
 """
 
@@ -36,8 +37,21 @@ class Signer:
     def __repr__(self) -> str:
         return f"Signer({self._host!r})"
 
-    def url(self, method: str, path: str, *, query: Mapping[str, str], seconds: int, now: float) -> str:
-        """A signed URL. `path` begins with a slash; neither `path` nor `query` is escaped."""
+    def url(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str],
+        seconds: int,
+        now: float,
+        length: int | None = None,
+    ) -> str:
+        """A signed URL. `path` begins with a slash; neither `path` nor `query` is escaped. With `length` it
+        is good for a body of exactly so many bytes.
+        """
+        headers = {"host": self._host} if length is None else {"content-length": length, "host": self._host}
+        names = ";".join(headers)  # in order
         moment = datetime.fromtimestamp(int(now), tz=UTC).strftime("%Y%m%dT%H%M%SZ")
         day = moment[:8]
         scope = f"{day}/{self._region}/s3/aws4_request"
@@ -47,13 +61,14 @@ class Signer:
             "X-Amz-Credential": f"{self._access_key_id}/{scope}",
             "X-Amz-Date": moment,
             "X-Amz-Expires": str(seconds),
-            "X-Amz-SignedHeaders": "host",
+            "X-Amz-SignedHeaders": names,
         }
         # S3 escapes everything but the unreserved characters, once, and sorts by the escaped names.
         escaped = sorted((quote(name, safe=""), quote(value, safe="")) for name, value in arguments.items())
         query_text = "&".join(f"{name}={value}" for name, value in escaped)
         escaped_path = quote(self._base + path, safe="/")
-        request = f"{method}\n{escaped_path}\n{query_text}\nhost:{self._host}\n\nhost\nUNSIGNED-PAYLOAD"
+        lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
+        request = f"{method}\n{escaped_path}\n{query_text}\n{lines}\n{names}\nUNSIGNED-PAYLOAD"
         signed = f"{_ALGORITHM}\n{moment}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
         signature = hmac.new(self._signing_key(day), signed.encode(), hashlib.sha256).hexdigest()
         return f"{self._scheme}://{self._host}{escaped_path}?{query_text}&X-Amz-Signature={signature}"

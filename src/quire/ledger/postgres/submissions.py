@@ -20,12 +20,16 @@ from quire.ledger.postgres.rows import (
 from quire.ledger.rows import Row, draft_columns, read_upload
 from quire.ledger.submission_rows import (
     UPLOAD_COLUMNS,
+    UploadCounts,
     announced_columns,
     build_collision_error,
     build_idempotency_error,
     build_not_open_error,
     build_reannounced_error,
+    check_batch_limits,
+    check_new_batch,
     check_quota,
+    exceeds_opening,
     keep_last,
     list_folders_above,
     mark_taken,
@@ -33,7 +37,15 @@ from quire.ledger.submission_rows import (
     read_submission,
     submission_columns,
 )
-from quire.ledger.submissions import TAKEN, NewSubmission, OwnerLoad, Submission
+from quire.ledger.submissions import (
+    NO_LIMITS,
+    TAKEN,
+    NewSubmission,
+    OwnerLoad,
+    OwnerQuota,
+    Submission,
+    UploadLimits,
+)
 from quire.ledger.values import OutboxMessage, Upload
 from quire.model.errors import Missing, Stale
 from quire.model.files import fold
@@ -48,16 +60,25 @@ class PostgresSubmissionStore:
     async def get_submission(self, batch_id: str) -> Submission:
         return await self._database.read(lambda connection: _load(connection, "submission_by_id", batch_id))
 
-    async def announce_upload(self, batch_no: int, upload: Upload, *, now: float) -> Upload | None:
+    async def announce_upload(
+        self, batch_no: int, upload: Upload, *, now: float, limits: UploadLimits = NO_LIMITS
+    ) -> Upload | None:
         path = upload.path
         values = _find_upload(batch_no, upload, now)
         values |= {"folders": list_folders_above(path), "from": f"{path}/", "to": f"{path}0"}
-        is_open, rival, *earlier = await _changed(self._database, "announce", values)
-        if not is_open:
-            raise build_not_open_error(batch_no)
-        if rival is not None:
-            raise build_collision_error(path, rival)
-        return None if earlier[0] is None else read_upload(tuple(earlier))
+
+        async def work(connection: Connection) -> Row:
+            is_open, rival, *more = await _change_upload(connection, "announce", values)
+            if not is_open:
+                raise build_not_open_error(batch_no)
+            if rival is not None:
+                raise build_collision_error(path, rival)
+            size = len(UploadCounts._fields)
+            await _check_limits(connection, UploadCounts._make(more[:size]), limits)
+            return tuple(more[size:])
+
+        earlier = await self._database.write(work)
+        return None if earlier[0] is None else read_upload(earlier)
 
     async def get_upload(self, batch_no: int, path: str) -> Upload:
         row = await self._database.read(lambda connection: one_row(connection, "upload_at", (batch_no, path)))
@@ -114,9 +135,9 @@ class PostgresSubmissionStore:
 
         return await self._database.write(work)
 
-    async def measure_load(self, owner: str) -> OwnerLoad:
-        ((batches, size),) = await _fetch(self._database, "owners_load", (owner,))
-        return OwnerLoad(batches, size)
+    async def measure_load(self, owner: str, *, counts_kept: bool = False) -> OwnerLoad:
+        quota = OwnerQuota(counts_kept=counts_kept)
+        return await self._database.read(lambda connection: _measure(connection, owner, quota))
 
     async def list_idle_submissions(self, *, before: float, limit: int) -> list[Submission]:
         return [
@@ -149,17 +170,28 @@ async def _open(connection: Connection, new: NewSubmission) -> Submission:
             if known[1] != new.fingerprint:
                 raise build_idempotency_error(key)
             return await _load(connection, "submission_by_no", known[0])
-    if new.max_batches or new.max_bytes:
+    if new.max_batches or new.quota.max_bytes or new.quota.max_files:
         # One after the other: of two that come at once the second counts the first.
         await one_row(connection, "hold_key", (new.owner, ""))
-        row = await one_row(connection, "owners_load", (new.owner,))
-        check_quota(new, OwnerLoad(*row) if row is not None else OwnerLoad(0, 0))
+        check_new_batch(new, await _measure(connection, new.owner, new.quota))
     (no,) = await numbers(connection, "insert_batch", draft_columns(draft))
     async with connection.pipeline():
         await change(connection, "own_batch", (new.owner, no))
         await change(connection, "insert_submission", (no, *clean_row(submission_columns(new))))
         await record_event(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
     return await _load(connection, "submission_by_no", no)
+
+
+async def _check_limits(connection: Connection, counts: UploadCounts, limits: UploadLimits) -> None:
+    check_batch_limits(counts, limits)
+    if exceeds_opening(counts, limits.owner):
+        await one_row(connection, "hold_key", (counts.owner, ""))
+        check_quota(counts.owner, await _measure(connection, counts.owner, limits.owner), limits.owner)
+
+
+async def _measure(connection: Connection, owner: str, quota: OwnerQuota) -> OwnerLoad:
+    row = await one_row(connection, "owners_kept" if quota.counts_kept else "owners_load", (owner,))
+    return OwnerLoad(*row) if row is not None else OwnerLoad(0, 0, 0)
 
 
 async def _load(connection: Connection, query: str, name: str | int) -> Submission:
@@ -195,16 +227,16 @@ async def _fetch(database: PostgresDatabase, query: str, values: Row) -> list[Ro
 
 
 async def _changed(database: PostgresDatabase, query: str, values: dict[str, Any]) -> Row:
+    return await database.write(lambda connection: _change_upload(connection, query, values))
+
+
+async def _change_upload(connection: Connection, query: str, values: dict[str, Any]) -> Row:
     """Hold the submission and change one of its files, both sent in one go: until the commit, others who
     change files of the same batch wait.
     """
-
-    async def work(connection: Connection) -> Row | None:
-        async with connection.pipeline():
-            await connection.execute(SQL["hold_submission"], (values["no"],))
-            asked = await connection.execute(SQL[query], values)
-        return await asked.fetchone()
-
-    row = await database.write(work)
+    async with connection.pipeline():
+        await connection.execute(SQL["hold_submission"], (values["no"],))
+        asked = await connection.execute(SQL[query], values)
+    row: Row | None = await asked.fetchone()
     assert row is not None  # noqa: S101 - it answers always
     return row

@@ -9,12 +9,16 @@ from quire.ledger.rows import Row, read_upload
 from quire.ledger.sqlite.rows import SQL, record_event
 from quire.ledger.sqlite.uploads import add_outbox_message, insert_batch
 from quire.ledger.submission_rows import (
+    UploadCounts,
     announced_columns,
     build_collision_error,
     build_idempotency_error,
     build_not_open_error,
     build_reannounced_error,
+    check_batch_limits,
+    check_new_batch,
     check_quota,
+    exceeds_opening,
     input_columns,
     keep_last,
     list_folders_above,
@@ -22,7 +26,15 @@ from quire.ledger.submission_rows import (
     read_submission,
     submission_columns,
 )
-from quire.ledger.submissions import TAKEN, NewSubmission, OwnerLoad, Submission
+from quire.ledger.submissions import (
+    NO_LIMITS,
+    TAKEN,
+    NewSubmission,
+    OwnerLoad,
+    OwnerQuota,
+    Submission,
+    UploadLimits,
+)
 from quire.ledger.values import OutboxMessage, Upload
 from quire.model.errors import Missing, Stale
 
@@ -36,10 +48,16 @@ class SqliteSubmissionStore:
     async def get_submission(self, batch_id: str) -> Submission:
         return await self._database.read(lambda connection: _load(connection, "submission_by_id", batch_id))
 
-    async def announce_upload(self, batch_no: int, upload: Upload, *, now: float) -> Upload | None:
+    async def announce_upload(
+        self, batch_no: int, upload: Upload, *, now: float, limits: UploadLimits = NO_LIMITS
+    ) -> Upload | None:
         def work(connection: sqlite3.Connection) -> Upload | None:
             earlier = _find_upload(connection, batch_no, upload.path)
-            _count(connection, batch_no, earlier, None, now=now, announced=0 if earlier else 1)
+            announced = (0 if earlier else 1, upload.size - (earlier.size if earlier else 0))
+            counts = _count(connection, batch_no, earlier, None, now=now, announced=announced)
+            check_batch_limits(counts, limits)
+            if exceeds_opening(counts, limits.owner):
+                check_quota(counts.owner, _measure(connection, counts.owner, limits.owner), limits.owner)
             if earlier is None:
                 values = (batch_no, upload.path, json.dumps(list_folders_above(upload.path)))
                 rival = connection.execute(SQL["rival_path"], values).fetchone()
@@ -64,7 +82,7 @@ class SqliteSubmissionStore:
             if noted.state == TAKEN:
                 return
             taken = mark_taken(upload, now)
-            _count(connection, batch_no, None, taken, now=now)
+            _count(connection, batch_no, None, taken, now=now, announced=(0, taken.size - noted.size))
             connection.execute(SQL["put_upload"], (batch_no, *announced_columns(taken)))
 
         await self._database.write(work)
@@ -77,7 +95,7 @@ class SqliteSubmissionStore:
             if earlier is not None and awaited_only and earlier.state == TAKEN:
                 earlier = None
             if earlier is not None:
-                _count(connection, batch_no, earlier, None, now=now, announced=-1)
+                _count(connection, batch_no, earlier, None, now=now, announced=(-1, -earlier.size))
                 connection.execute(SQL["delete_upload"], (batch_no, path))
             elif connection.execute(SQL["is_open"], (batch_no,)).fetchone() is None:
                 raise build_not_open_error(batch_no)
@@ -112,9 +130,9 @@ class SqliteSubmissionStore:
 
         return await self._database.write(work)
 
-    async def measure_load(self, owner: str) -> OwnerLoad:
-        ((batches, size),) = await _fetch(self._database, "owners_load", (owner,))
-        return OwnerLoad(batches, size)
+    async def measure_load(self, owner: str, *, counts_kept: bool = False) -> OwnerLoad:
+        quota = OwnerQuota(counts_kept=counts_kept)
+        return await self._database.read(lambda connection: _measure(connection, owner, quota))
 
     async def list_idle_submissions(self, *, before: float, limit: int) -> list[Submission]:
         return [
@@ -141,13 +159,18 @@ def _open(connection: sqlite3.Connection, new: NewSubmission) -> Submission:
             if known[1] != new.fingerprint:
                 raise build_idempotency_error(key)
             return _load(connection, "submission_by_no", known[0])
-    if new.max_batches or new.max_bytes:
-        check_quota(new, OwnerLoad(*connection.execute(SQL["owners_load"], (new.owner,)).fetchone()))
+    if new.max_batches or new.quota.max_bytes or new.quota.max_files:
+        check_new_batch(new, _measure(connection, new.owner, new.quota))
     no = insert_batch(connection, draft)
     connection.execute(SQL["own_batch"], (new.owner, no))
     connection.execute(SQL["insert_submission"], (no, *submission_columns(new)))
     record_event(connection, no, draft.now, "batch_opened", {"pipeline": draft.pipeline})
     return _load(connection, "submission_by_no", no)
+
+
+def _measure(connection: sqlite3.Connection, owner: str, quota: OwnerQuota) -> OwnerLoad:
+    query = "owners_kept" if quota.counts_kept else "owners_load"
+    return OwnerLoad(*connection.execute(SQL[query], (owner,)).fetchone())
 
 
 def _load(connection: sqlite3.Connection, query: str, name: str | int) -> Submission:
@@ -169,16 +192,21 @@ def _count(
     come: Upload | None,
     *,
     now: float,
-    announced: int = 0,
-) -> None:
-    """What was taken counts until it is gone. Raises Stale when the batch is not open."""
+    announced: tuple[int, int] = (0, 0),
+) -> UploadCounts:
+    """What was taken counts until it is gone; `announced` are files and bytes that were announced in
+    addition. Raises Stale when the batch is not open.
+    """
     files = size = 0
     if gone is not None and gone.state == TAKEN:
         files, size = -1, -gone.size
     if come is not None:
         files, size = files + 1, size + come.size
-    if not connection.execute(SQL["count_uploads"], (announced, files, size, now, batch_no)).rowcount:
+    values = (announced[0], files, size, now, batch_no, announced[1])
+    row = connection.execute(SQL["count_uploads"], values).fetchone()
+    if row is None:
         raise build_not_open_error(batch_no)
+    return UploadCounts._make(row)
 
 
 def _replace_files(

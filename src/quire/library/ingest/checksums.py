@@ -18,6 +18,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from quire.database.private_files import keep_private
 from quire.database.sql import load_queries
 from quire.model.errors import Stale
 
@@ -177,6 +178,7 @@ class ChecksumStore:
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            keep_private(self._path)
             connection = sqlite3.connect(self._path, timeout=5, isolation_level=None, check_same_thread=False)
             try:
                 connection.execute("PRAGMA journal_mode=WAL")

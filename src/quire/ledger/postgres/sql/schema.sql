@@ -65,6 +65,7 @@ CREATE INDEX batches_working ON batches (tier, served_at) WHERE stage = 'working
 CREATE INDEX batches_flowing ON batches (tier, served_at) WHERE stage = 'flowing' AND hold IS NULL;
 CREATE INDEX batches_owned ON batches (owner) WHERE owner IS NOT NULL AND stage NOT IN ('done', 'error', 'cancelled');
 CREATE INDEX batches_staged ON batches (completed_at, no) WHERE staged AND completed_at IS NOT NULL;
+CREATE INDEX batches_kept ON batches (owner) WHERE owner IS NOT NULL AND staged;
 
 -- A batch as every query gives it.
 CREATE VIEW batch_rows AS
@@ -120,7 +121,8 @@ CREATE TABLE submissions (
   revision        bigint NOT NULL DEFAULT 0, -- grows with every change of a file
   active_at       double precision NOT NULL,
   finalized_at    double precision,
-  swept_at        double precision
+  swept_at        double precision,
+  bytes_announced bigint NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX submissions_key ON submissions (owner, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX submissions_idle ON submissions (active_at, batch_no) WHERE finalized_at IS NULL AND swept_at IS NULL;

@@ -67,11 +67,13 @@ WITH open AS MATERIALIZED (
   SET files_announced = s.files_announced + (earlier.path IS NULL)::int,
       files_taken = s.files_taken - (earlier.state IS NOT DISTINCT FROM 'taken')::int,
       bytes_taken = s.bytes_taken - CASE earlier.state WHEN 'taken' THEN earlier.size ELSE 0 END,
+      bytes_announced = s.bytes_announced + %(size)s - coalesce(earlier.size, 0),
       revision = s.revision + 1, active_at = greatest(s.active_at, %(now)s)
   FROM free LEFT JOIN earlier ON true WHERE s.batch_no = %(no)s
+  RETURNING s.owner, s.file_count, s.total_size, s.files_announced, s.bytes_announced
 )
-SELECT EXISTS (SELECT 1 FROM open), (SELECT path FROM rival LIMIT 1), earlier.*
-FROM (VALUES (1)) AS one LEFT JOIN earlier ON true
+SELECT EXISTS (SELECT 1 FROM open), (SELECT path FROM rival LIMIT 1), counted.*, earlier.*
+FROM (VALUES (1)) AS one LEFT JOIN counted ON true LEFT JOIN earlier ON true
 
 -- name: received
 -- Is it open, and what was noted before; and the note and the counters, when it is the file that was announced.
@@ -79,7 +81,7 @@ WITH open AS MATERIALIZED (
   SELECT 1 FROM submissions s JOIN batches b ON b.no = s.batch_no
   WHERE s.batch_no = %(no)s AND s.finalized_at IS NULL AND b.stage = 'open'
 ), noted AS MATERIALIZED (
-  SELECT state, stamp FROM uploads WHERE batch_no = %(no)s AND path = %(path)s
+  SELECT state, stamp, size FROM uploads WHERE batch_no = %(no)s AND path = %(path)s
 ), put AS (
   UPDATE uploads u
   SET state = 'taken', size = %(size)s, key = %(key)s, digest = %(digest)s, content_type = %(content_type)s,
@@ -90,8 +92,8 @@ WITH open AS MATERIALIZED (
 ), counted AS (
   UPDATE submissions s
   SET files_taken = s.files_taken + 1, bytes_taken = s.bytes_taken + put.size, revision = s.revision + 1,
-      active_at = greatest(s.active_at, %(now)s)
-  FROM put WHERE s.batch_no = %(no)s
+      bytes_announced = s.bytes_announced + put.size - noted.size, active_at = greatest(s.active_at, %(now)s)
+  FROM put, noted WHERE s.batch_no = %(no)s
 )
 SELECT EXISTS (SELECT 1 FROM open), noted.state, noted.stamp FROM (VALUES (1)) AS one LEFT JOIN noted ON true
 
@@ -108,6 +110,7 @@ WITH open AS MATERIALIZED (
   UPDATE submissions s
   SET files_announced = s.files_announced - 1, files_taken = s.files_taken - (gone.state = 'taken')::int,
       bytes_taken = s.bytes_taken - CASE gone.state WHEN 'taken' THEN gone.size ELSE 0 END,
+      bytes_announced = s.bytes_announced - gone.size,
       revision = s.revision + 1, active_at = greatest(s.active_at, %(now)s)
   FROM gone WHERE s.batch_no = %(no)s
 )
@@ -140,8 +143,8 @@ RETURNING last_file - %(files)s, round
 
 -- name: recount_submission
 UPDATE submissions
-SET files_announced = %(files)s, files_taken = %(files)s, bytes_taken = %(size)s, revision = revision + 1,
-    active_at = %(now)s
+SET files_announced = %(files)s, files_taken = %(files)s, bytes_announced = %(size)s, bytes_taken = %(size)s,
+    revision = revision + 1, active_at = %(now)s
 WHERE batch_no = %(no)s
 
 -- name: drop_uploads
@@ -187,9 +190,23 @@ SELECT %(no)s, %(last_file)s + place, %(last_file)s + place, 0, 'input', path, f
 FROM given
 
 -- name: owners_load
-SELECT count(*), coalesce(sum(s.total_size), 0)::bigint
+SELECT count(*),
+       coalesce(sum(CASE b.stage WHEN 'open' THEN greatest(s.total_size, s.bytes_announced)
+                                 ELSE s.bytes_taken END), 0)::bigint,
+       coalesce(sum(CASE b.stage WHEN 'open' THEN greatest(s.file_count, s.files_announced)
+                                 ELSE s.files_taken END), 0)::bigint
 FROM batches b JOIN submissions s ON s.batch_no = b.no
 WHERE b.owner = %s AND b.owner IS NOT NULL AND b.stage NOT IN ('done', 'error', 'cancelled')
+
+-- name: owners_kept
+-- Files and bytes also of batches that have ended, until they are swept.
+SELECT count(*) FILTER (WHERE b.stage NOT IN ('done', 'error', 'cancelled')),
+       coalesce(sum(CASE b.stage WHEN 'open' THEN greatest(s.total_size, s.bytes_announced)
+                                 ELSE s.bytes_taken END), 0)::bigint,
+       coalesce(sum(CASE b.stage WHEN 'open' THEN greatest(s.file_count, s.files_announced)
+                                 ELSE s.files_taken END), 0)::bigint
+FROM batches b JOIN submissions s ON s.batch_no = b.no
+WHERE b.owner = %s AND b.owner IS NOT NULL AND b.staged
 
 -- name: idle_submissions
 -- Of those that ended while they were open few are met, and none that was swept.

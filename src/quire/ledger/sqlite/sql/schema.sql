@@ -63,6 +63,7 @@ CREATE INDEX batches_working ON batches (tier, served_at) WHERE stage = 'working
 CREATE INDEX batches_flowing ON batches (tier, served_at) WHERE stage = 'flowing' AND hold IS NULL;
 CREATE INDEX batches_owned ON batches (owner) WHERE owner IS NOT NULL AND stage NOT IN ('done', 'error', 'cancelled');
 CREATE INDEX batches_staged ON batches (completed_at) WHERE staged = 1 AND completed_at IS NOT NULL;
+CREATE INDEX batches_kept ON batches (owner) WHERE owner IS NOT NULL AND staged = 1;
 
 -- A batch as every query gives it.
 CREATE VIEW batch_rows AS
@@ -118,7 +119,8 @@ CREATE TABLE submissions (
   revision        INTEGER NOT NULL DEFAULT 0, -- grows with every change of a file
   active_at       REAL NOT NULL,
   finalized_at    REAL,
-  swept_at        REAL
+  swept_at        REAL,
+  bytes_announced INTEGER NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX submissions_key ON submissions (owner, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX submissions_idle ON submissions (active_at) WHERE finalized_at IS NULL AND swept_at IS NULL;

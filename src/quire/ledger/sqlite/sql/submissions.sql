@@ -34,8 +34,9 @@ SELECT 1 FROM submissions s JOIN batches b ON b.no = s.batch_no WHERE s.batch_no
 -- A file has come, gone or changed; only while the batch is open.
 UPDATE submissions
 SET files_announced = files_announced + ?1, files_taken = files_taken + ?2, bytes_taken = bytes_taken + ?3,
-    revision = revision + 1, active_at = max(active_at, ?4)
+    revision = revision + 1, active_at = max(active_at, ?4), bytes_announced = bytes_announced + ?6
 WHERE batch_no = ?5 AND EXISTS (SELECT 1 FROM batches WHERE no = ?5 AND stage = 'open')
+RETURNING owner, file_count, total_size, files_announced, bytes_announced
 
 -- name: rival_path
 -- A folder of the path that is a file, or a file below the path ('0' follows '/').
@@ -75,7 +76,7 @@ WHERE no = ?3 AND stage IN ('queued', 'filling', 'gathering', 'discovering', 'wo
 RETURNING last_file - ?1, round
 
 -- name: recount_submission
-UPDATE submissions SET files_announced = ?1, files_taken = ?1, bytes_taken = ?2, revision = revision + 1, active_at = ?3
+UPDATE submissions SET files_announced = ?1, files_taken = ?1, bytes_announced = ?2, bytes_taken = ?2, revision = revision + 1, active_at = ?3
 WHERE batch_no = ?4
 
 -- name: drop_uploads
@@ -103,9 +104,19 @@ INSERT INTO files (batch_no, file_no, root_no, born, role, path, folded, name, k
 VALUES (?1, ?2, ?2, 0, 'input', ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 'done', ?14)
 
 -- name: owners_load
-SELECT count(*), coalesce(sum(s.total_size), 0)
+SELECT count(*),
+       coalesce(sum(CASE b.stage WHEN 'open' THEN max(s.total_size, s.bytes_announced) ELSE s.bytes_taken END), 0),
+       coalesce(sum(CASE b.stage WHEN 'open' THEN max(s.file_count, s.files_announced) ELSE s.files_taken END), 0)
 FROM batches b INDEXED BY batches_owned CROSS JOIN submissions s ON s.batch_no = b.no
 WHERE b.owner = ? AND b.stage NOT IN ('done', 'error', 'cancelled')
+
+-- name: owners_kept
+-- Files and bytes also of batches that have ended, until they are swept.
+SELECT coalesce(sum(b.stage NOT IN ('done', 'error', 'cancelled')), 0),
+       coalesce(sum(CASE b.stage WHEN 'open' THEN max(s.total_size, s.bytes_announced) ELSE s.bytes_taken END), 0),
+       coalesce(sum(CASE b.stage WHEN 'open' THEN max(s.file_count, s.files_announced) ELSE s.files_taken END), 0)
+FROM batches b INDEXED BY batches_kept CROSS JOIN submissions s ON s.batch_no = b.no
+WHERE b.owner = ? AND b.staged = 1
 
 -- name: idle_submissions
 -- Of those that ended while they were open few are met, and none that was swept.
