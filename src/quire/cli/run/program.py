@@ -18,7 +18,7 @@ from msgspec import Struct
 from quire.authoring.loading import make_reference
 from quire.authoring.modules import is_loading
 from quire.authoring.pipeline import Pipeline
-from quire.cli.signals import stop_on_signals
+from quire.cli.signals import forget_signals, stop_on_signals
 from quire.model.errors import Misconfigured, Reject
 
 if TYPE_CHECKING:
@@ -126,13 +126,17 @@ async def _run(
     reporter = Reporter(json_output=quiet)
     on_main_thread = threading.current_thread() is threading.main_thread()
     stop = stop_on_signals(reporter.say) if on_main_thread else asyncio.Event()
-    with show_progress(reporter) as observer:
-        async with open_engine(
-            settings, pipelines=pipelines, trouble=reporter.report_outage, starts_ahead=True
-        ) as components:
-            changed = await find_code_warnings(components.records, pipelines, name)
-            reporter.warn([*components.warnings, *changed])
-            return await run_folder(request, components.run_context(), observer, stop)
+    try:
+        with show_progress(reporter) as observer:
+            async with open_engine(
+                settings, pipelines=pipelines, trouble=reporter.report_outage, starts_ahead=True
+            ) as components:
+                changed = await find_code_warnings(components.records, pipelines, name)
+                reporter.warn([*components.warnings, *changed])
+                return await run_folder(request, components.run_context(), observer, stop)
+    finally:
+        if on_main_thread:
+            forget_signals()
 
 
 def _describe(result: "RunResult") -> FinishedRun:
