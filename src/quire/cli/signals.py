@@ -177,6 +177,8 @@ def _end_now(number: int) -> NoReturn:
     with suppress(OSError):
         if os.isatty(2):
             message = _TERMINAL_RESET + message
-        if select.select((), (2,), (), 0)[1]:  # a reader that has stopped reading must not keep us
+        writable = select.poll()
+        writable.register(2, select.POLLOUT)
+        if writable.poll(0):  # a reader that has stopped reading must not keep us
             os.write(2, message)
     os._exit(128 + number)

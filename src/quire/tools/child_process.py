@@ -39,6 +39,15 @@ _LIMIT_AND_EXEC = (
 _running: set[int] = set()
 
 
+def watch_group(group: int) -> None:
+    """Have `kill_all` kill this group, too, which was started elsewhere."""
+    _running.add(group)
+
+
+def forget_group(group: int) -> None:
+    _running.discard(group)
+
+
 def kill_all() -> None:
     """Kill all groups that were started here. Never waits; from any thread."""
     for group in tuple(_running):
