@@ -166,6 +166,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     postgres: PostgresSettings = PostgresSettings()
     redis: RedisSettings = RedisSettings()
     preprocess: PreprocessSettings = PreprocessSettings()
+    input_stall_seconds: Annotated[
+        float, about("longest wait for a network share with inputs to go on", gt=0, le=86_400)
+    ] = 60.0
     retry: RetrySettings = RetrySettings()
     phase_retry: PhaseRetrySettings = PhaseRetrySettings()
     crew: MembershipSettings = MembershipSettings()

@@ -294,7 +294,7 @@ def _is_dir(root: Path) -> bool:
 
 
 def _resolve(path: Path) -> Path:
-    return Path(os.path.abspath(path) if this_machine().hold(path) else os.path.realpath(path))  # noqa: PTH100
+    return this_machine().resolve(path)
 
 
 def _skip(path: str, source: Path, error_class: str, reason: str) -> ScannedFile:

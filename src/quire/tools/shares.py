@@ -88,14 +88,18 @@ class Shares:
         """Does the path lie on a share? Does not touch the share."""
         return mounts.is_below(path, self.places)
 
+    def resolve(self, path: Path) -> Path:
+        """Without links; on a share as it is given, because the share would have to be asked."""
+        return Path(os.path.abspath(path)) if self.hold(path) else path.resolve()  # noqa: PTH100
+
     def stat(self, path: Path) -> ShareFacts:
         """Raises OSError, or Reject with code `stalled_input`, as all below."""
-        (answer,) = self._ask({"do": "stat", "path": str(path)})
+        (answer,) = self._ask({"do": "stat", "path": _absolute(path)})
         return ShareFacts(*answer["stat"])
 
     def list_folder(self, path: Path) -> list[ShareEntry]:
         entries = (
-            one for answer in self._ask({"do": "list", "path": str(path)}) for one in answer["entries"]
+            one for answer in self._ask({"do": "list", "path": _absolute(path)}) for one in answer["entries"]
         )
         return [
             ShareEntry(name, None, facts) if isinstance(facts, str) else ShareEntry(name, ShareFacts(*facts))
@@ -103,12 +107,12 @@ class Shares:
         ]
 
     def read_head(self, path: Path, most: int, *, below: int) -> tuple[ShareFacts, bytes]:
-        (answer,) = self._ask({"do": "read", "path": str(path), "below": below, "most": most})
+        (answer,) = self._ask({"do": "read", "path": _absolute(path), "below": below, "most": most})
         return ShareFacts(*answer["stat"]), bytes.fromhex(answer["head"])
 
     def copy(self, path: Path, target: Path, *, below: int) -> CopiedFile:
         """Copy a regular file to this machine. The target must not exist."""
-        for answer in self._ask({"do": "copy", "path": str(path), "below": below, "to": str(target)}):
+        for answer in self._ask({"do": "copy", "path": _absolute(path), "below": below, "to": _absolute(target)}):
             if "stat" in answer:
                 return CopiedFile(ShareFacts(*answer["stat"]), answer["unchanged"])
         raise OSError("the process that reads from the share said nothing")
@@ -234,6 +238,11 @@ class _Reader:
 
     def has_ended(self) -> bool:
         return self._process.poll() is not None
+
+
+def _absolute(path: Path) -> str:
+    """The process that reads is in no folder that could lie on a share."""
+    return os.path.abspath(path)  # noqa: PTH100 - it must not resolve
 
 
 def _stalled(path: str, seconds: float) -> Reject:

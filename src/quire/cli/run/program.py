@@ -20,6 +20,7 @@ from quire.authoring.modules import is_loading
 from quire.authoring.pipeline import Pipeline
 from quire.cli.signals import forget_signals, stop_on_signals
 from quire.model.errors import Misconfigured, Reject
+from quire.tools.shares import this_machine
 
 if TYPE_CHECKING:
     from quire.batches.batch_run import RunResult
@@ -82,7 +83,8 @@ def run(
             '`if __name__ == "__main__":`'
         )
     paths = [Path(one) for one in ([folder] if isinstance(folder, str | PathLike) else folder)]
-    if missing := [str(path) for path in paths if not path.exists()]:
+    shares = this_machine()  # one that does not answer would keep this process
+    if missing := [str(path) for path in paths if not shares.hold(path) and not path.exists()]:
         raise Misconfigured(f"no such file or folder: {', '.join(missing)}")
     if isinstance(pipeline, Pipeline):
         pipeline.check()
