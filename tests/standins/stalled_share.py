@@ -20,6 +20,11 @@ _NO_SUID_NO_DEV = 6
 _DETACH = 2
 
 
+def can_mount():
+    """Whether this user may mount a FUSE file system here, as root of a machine or of a container may."""
+    return os.geteuid() == 0 and Path("/dev/fuse").exists()
+
+
 class StalledShare:
     def __init__(self, folder, files):
         self._libc = ctypes.CDLL(None, use_errno=True)
