@@ -131,7 +131,7 @@ def test_the_second_decoder_has_the_same_limit(corpus):
     source = corpus / "tiff" / "old-style-jpeg-compression.tif"
 
     with pytest.raises(Reject) as refusal:
-        pillow.decode(source, "image/tiff", 0, refusals.PixelLimits(max_pixels=1_000_000))
+        pillow.decode(source, "image/tiff", None, refusals.PixelLimits(max_pixels=1_000_000))
     assert refusal.value.code == "too_many_pixels"
 
 
@@ -220,5 +220,5 @@ def test_a_full_disk_is_not_the_pictures_fault(corpus):
     with pytest.raises(OSError, match="No space left"):
         vips.save_jpeg(picture, Path("/dev/full"), 85)
     with pytest.raises(OSError, match=r".*") as missing:
-        pillow.decode(corpus / "absent.tif", "image/tiff", 0, refusals.PixelLimits())
+        pillow.decode(corpus / "absent.tif", "image/tiff", None, refusals.PixelLimits())
     assert missing.value.errno == errno.ENOENT

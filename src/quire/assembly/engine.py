@@ -35,6 +35,7 @@ from quire.model.signal import Signal
 from quire.model.work import Compute
 from quire.settings import Settings
 from quire.system import LoopSignal, SystemClock, SystemIds
+from quire.tools.shares import this_machine
 
 STEP_MODULES = ("quire.steps.registry",)
 LEFTOVERS_AFTER_SECONDS = 3600.0
@@ -64,6 +65,7 @@ async def open_engine(
     """
     clock, ids = SystemClock(), SystemIds()
     known = find_own_pipelines(settings) if pipelines is None else to_pipelines(pipelines)
+    this_machine().stall_seconds = settings.input_stall_seconds
     known.every()  # before anything starts: a pipeline that cannot be loaded is found here
     with join_home(settings.home, ids.ulid()) as presence:
         workers = LocalWorkers(settings, known, step_modules, presence.scratch, clock)

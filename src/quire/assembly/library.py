@@ -22,6 +22,7 @@ from quire.model.errors import Misconfigured
 from quire.settings import DEFAULT, Library, LoadedSettings
 from quire.settings.library import LibraryLocation, parse_location
 from quire.system import SystemClock, SystemIds
+from quire.tools.shares import this_machine
 
 PUBLISHED_BUCKET = "blobforge"  # the default of the published tools
 PROBED_SECONDS = 24 * 3600.0
@@ -43,6 +44,7 @@ async def open_library(
     safe.
     """
     chosen = loaded.settings.library
+    this_machine().stall_seconds = loaded.settings.input_stall_seconds
     where = parse_location(chosen.bucket or default_bucket, chosen.prefix)
     clock, ids = SystemClock(), SystemIds()
     async with _open_context(chosen, where, clock, ids) as bare:
@@ -75,6 +77,7 @@ def build_rules(chosen: Library) -> LibraryRules:
 def describe_location(loaded: LoadedSettings, default_bucket: str = "") -> str:
     """The address of the library, for display."""
     chosen = loaded.settings.library
+    this_machine().stall_seconds = loaded.settings.input_stall_seconds
     where = parse_location(chosen.bucket or default_bucket, chosen.prefix)
     return str(where.folder / where.prefix) if where.folder else f"s3://{where.bucket}/{where.prefix}"
 

@@ -13,6 +13,7 @@ from quire.client.http import IngestClient
 from quire.client.upload_state import UploadStateFile
 from quire.settings import Settings
 from quire.system import SystemClock, SystemIds
+from quire.tools.shares import this_machine
 
 _BUSY = "another quire (process {holder}) uploads this folder to the same server; wait for it"
 
@@ -21,6 +22,7 @@ _BUSY = "another quire (process {holder}) uploads this folder to the same server
 async def open_upload(settings: Settings, folder: Path) -> AsyncIterator[ClientContext]:
     """Raises Misconfigured when the home folder cannot be used."""
     make_home(settings.home)
+    this_machine().stall_seconds = settings.input_stall_seconds
     chosen, clock, ids = settings.upload, SystemClock(), SystemIds()
     state = UploadStateFile(settings.home, folder, chosen.url)
     client = IngestClient(

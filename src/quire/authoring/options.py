@@ -38,6 +38,7 @@ class StepOptions(Struct, frozen=True, kw_only=True):
     runs_on: str = ""
     name: str = ""
     stall: SecondsOrNone = 0.0
+    page_timeout: SecondsOrNone = 0.0
     cached: bool = True
     cache_by: tuple[str, ...] | None = None
     renames: tuple[str, ...] = ()

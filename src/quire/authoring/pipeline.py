@@ -91,6 +91,7 @@ class Pipeline:
         runs_on: str = ...,
         name: str = ...,
         stall: float = ...,
+        page_timeout: float = ...,
         cached: bool = ...,
         cache_by: Sequence[str] | None = ...,
         renames: Sequence[str] = ...,
@@ -124,6 +125,8 @@ class Pipeline:
 
         name:        its name, if not that of the function
         stall:       seconds without a sign of `document.progress`; 0: no such limit
+        page_timeout: seconds added to `timeout` for each page (or other part) after the first, as many as
+                     `document.progress(0, total)` has said; up to a day in all
         cached:      False for steps whose result differs from call to call
         cache_by:    fields of the file's record that the result depends on beside the bytes; found out from
                      the function's source if not given

@@ -57,6 +57,7 @@ def _build_step(step: CheckedStep, branch: str) -> PlanStep:
         on_failure=OnFailure(options.on_failure),
         timeout_seconds=options.timeout,
         stall_seconds=options.stall,
+        page_seconds=options.page_timeout,
         memory_mb=options.memory_mb,
         max_attempts=options.retries + 1,
         delays=options.delays,

@@ -20,6 +20,7 @@ from quire.batches.report import ReportWriter, ResultsPage, keep_report
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch, FileOutcome
 from quire.model.errors import DamagedBlob, Misconfigured, Reject
+from quire.tools.shares import this_machine
 
 PAGE = 200
 MARK = ".quire-out"
@@ -148,7 +149,7 @@ async def _remove_withdrawn(batch: Batch, out: Path, context: BatchContext) -> N
 
 
 def _prepare_export_folder(out: Path, own_folders: Sequence[Path]) -> None:
-    place = out.resolve()
+    place = this_machine().resolve(out)
     for ours in own_folders:
         if ours.resolve() in {place, *place.parents}:
             raise Reject(
@@ -161,9 +162,9 @@ def prepare(out: Path, roots: Sequence[Path], own_folders: Sequence[Path]) -> No
     """Check the output folder before any work: better to learn now than after hours that it cannot be written
     to, or that other files would be replaced.
     """
-    for root in (root.resolve() for root in roots):
+    for root in map(this_machine().resolve, roots):
         for ours in (out, *own_folders):
-            if ours.resolve() in {root, *root.parents}:
+            if this_machine().resolve(ours) in {root, *root.parents}:
                 raise Reject(
                     f"the input {root} is inside {ours}, where Quire writes; choose another folder",
                     code="bad_path",

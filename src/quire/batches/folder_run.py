@@ -23,6 +23,7 @@ from quire.model.batch import Batch, Stage
 from quire.model.errors import Reject
 from quire.model.plan import Plan
 from quire.tools.folder_scan import FolderListing, check_roots, scan_folders
+from quire.tools.shares import this_machine
 
 
 class RunRequest(Struct, frozen=True, kw_only=True):
@@ -128,7 +129,7 @@ def is_unfinished(batch: Batch) -> bool:
 def compute_run_key(request: RunRequest, *more: str) -> str:
     asked = [
         request.pipeline,
-        *(str(root.resolve()) for root in request.roots),
+        *(str(this_machine().resolve(root)) for root in request.roots),
         "",
         str(request.out.resolve()),
         *more,

@@ -4,8 +4,12 @@ A file that changes or vanishes while it is read is refused with that reason.
 """
 
 import asyncio
+import os
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from quire.blobs import content
 from quire.blobs.port import Blobs
@@ -13,6 +17,8 @@ from quire.ledger.port import Upload, UploadStore
 from quire.model.batch import Batch
 from quire.model.errors import Misconfigured, Missing, QuireError, Retry
 from quire.tools.folder_scan import ScannedFile, changed_at_ns, stamp
+from quire.tools.input_open import NotRegularError, open_regular
+from quire.tools.shares import this_machine
 from quire.tools.sniff import content_type
 
 SETTLED_SECONDS = 2.0
@@ -66,19 +72,23 @@ class FileReader:
         self._trusted = trusted
 
     async def read(self, found: ScannedFile) -> Upload:
+        """Never waits for a network share for longer than a limit."""
         if found.state != "found":
             return refuse(found)
         known = self._trusted.get(found.path)
         if known is not None and known.stamp == found.stamp and await self._is_stored(known):
             return known
         try:
+            if this_machine().hold(found.source):
+                return await _store_from_share(found, self._blobs)
             return (await _store_files([found], self._blobs))[0]
         except (QuireError, OSError) as error:
             return _record_refusal(found, "failed", *_explain_failure(error))
 
     async def read_several(self, found: Sequence[ScannedFile]) -> list[Upload]:
         """Small files together: a hop for each would cost as much as reading it."""
-        if len(found) > 1 and not any(one.path in self._trusted for one in found):
+        plain = not any(one.path in self._trusted or this_machine().hold(one.source) for one in found)
+        if len(found) > 1 and plain:
             # What is wrong with one of them is found out when they are read one by one.
             with suppress(QuireError, OSError):
                 return await _store_files(found, self._blobs)
@@ -98,6 +108,8 @@ def _explain_failure(error: QuireError | OSError) -> tuple[str, str]:
             return _CHANGED
         case Retry() | Misconfigured():
             raise error
+        case NotRegularError():
+            return "changed", f"{error.strerror} while quire was reading the folder; run again"
         case Missing() | FileNotFoundError():
             return "vanished", "it was removed while quire was reading the folder"
         case PermissionError():
@@ -108,9 +120,36 @@ def _explain_failure(error: QuireError | OSError) -> tuple[str, str]:
             return error.code, str(error)
 
 
+class _FoundFile(NamedTuple):
+    """A file of a folder, as `content.put_files` takes it."""
+
+    found: ScannedFile
+
+    @property
+    def name(self) -> str:
+        return self.found.source.name
+
+    def open_descriptor(self) -> int:
+        try:
+            return open_regular(self.found.source, below=self.found.below)
+        except NotRegularError as error:
+            raise Retry(f"{self.name!r} is no regular file any more", code="source_changed") from error
+
+
+async def _store_from_share(found: ScannedFile, blobs: Blobs) -> Upload:
+    """By way of a copy on this machine, which another process makes."""
+    with TemporaryDirectory(prefix="quire-share-") as folder:
+        copy = Path(folder, "copy")
+        made = await asyncio.to_thread(this_machine().copy, found.source, copy, below=found.below)
+        (head,) = await asyncio.to_thread(_read_heads, [ScannedFile(path=found.path, source=copy)])
+        (stored,) = await content.put_files(blobs, [copy], owned=True)
+    stamp_now = stamp(made.facts) if made.unchanged else ""
+    return _build_upload(found, head, stored, stamp_now)
+
+
 async def _store_files(found: Sequence[ScannedFile], blobs: Blobs) -> list[Upload]:
     heads = await asyncio.to_thread(_read_heads, found)
-    stored = await content.put_files(blobs, [one.source for one in found])
+    stored = await content.put_files(blobs, [_FoundFile(one) for one in found])
     stamps = await asyncio.to_thread(_read_stamps, found)
     return [_build_upload(*one) for one in zip(found, heads, stored, stamps, strict=True)]
 
@@ -132,13 +171,23 @@ def _build_upload(found: ScannedFile, head: bytes, stored: content.Content, stam
 def _read_heads(found: Sequence[ScannedFile]) -> list[bytes]:
     heads = []
     for one in found:
-        with one.source.open("rb") as file:
-            heads.append(file.read(HEAD_BYTES))
+        descriptor = open_regular(one.source, below=one.below)
+        try:
+            heads.append(os.read(descriptor, HEAD_BYTES))
+        finally:
+            os.close(descriptor)
     return heads
 
 
 def _read_stamps(found: Sequence[ScannedFile]) -> list[str]:
-    return [stamp(one.source.stat()) for one in found]
+    stamps = []
+    for one in found:
+        descriptor = open_regular(one.source, below=one.below)
+        try:
+            stamps.append(stamp(os.fstat(descriptor)))
+        finally:
+            os.close(descriptor)
+    return stamps
 
 
 def refuse(found: ScannedFile) -> Upload:

@@ -8,11 +8,12 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 
 from quire.blobs import fixity, keys
-from quire.blobs.port import Blobs, SupportsFiles
+from quire.blobs.port import Blobs, SourceFile, SupportsFiles
 from quire.model.errors import Missing, Reject, Retry
 
 _PIECE_BYTES = 1 << 20
@@ -34,7 +35,7 @@ async def put_bytes(blobs: Blobs, data: bytes) -> Content:
     return content
 
 
-async def put_file(blobs: Blobs, path: Path, *, owned: bool = False) -> Content:
+async def put_file(blobs: Blobs, path: Path | SourceFile, *, owned: bool = False) -> Content:
     """Store a file. Raises Missing when it does not exist, Retry when it changes meanwhile and the store
     notices. The caller no longer needs an `owned` file: the store may move it instead of copying.
     """
@@ -52,13 +53,15 @@ async def put_file(blobs: Blobs, path: Path, *, owned: bool = False) -> Content:
     return found
 
 
-async def put_files(blobs: Blobs, paths: Sequence[Path], *, owned: bool = False) -> list[Content]:
+async def put_files(
+    blobs: Blobs, paths: Sequence[Path | SourceFile], *, owned: bool = False
+) -> list[Content]:
     """Store several files: cheaper where the store supports it."""
     if isinstance(blobs, SupportsFiles):
         return [_content_of(*taken) for taken in await blobs.store_files(paths, owned=owned)]
     places = asyncio.Semaphore(_FILES_AT_ONCE)
 
-    async def put(path: Path) -> Content:
+    async def put(path: Path | SourceFile) -> Content:
         async with places:
             return await put_file(blobs, path, owned=owned)
 
@@ -129,8 +132,14 @@ async def _is_stored(blobs: Blobs, content: Content) -> bool:
     return found.size == content.size  # otherwise the store has lost bytes: write it again
 
 
-def _read_or_digest(path: Path) -> bytes | Content:
-    with path.open("rb") as file:
+def _open(source: Path | SourceFile) -> BinaryIO:
+    if isinstance(source, Path):
+        return source.open("rb")
+    return open(source.open_descriptor(), "rb")  # noqa: PTH123 - a descriptor, not a path
+
+
+def _read_or_digest(path: Path | SourceFile) -> bytes | Content:
+    with _open(path) as file:
         beginning = file.read(_IN_MEMORY_BYTES + 1)
         if len(beginning) <= _IN_MEMORY_BYTES:
             return beginning
@@ -141,9 +150,9 @@ def _read_or_digest(path: Path) -> bytes | Content:
     return _content_of(hashed.hexdigest(), size)
 
 
-async def _read_pieces(path: Path) -> AsyncIterator[bytes]:
+async def _read_pieces(path: Path | SourceFile) -> AsyncIterator[bytes]:
     # A file object locks itself, so a cancelled reader cannot close it under the thread that reads.
-    with await asyncio.to_thread(path.open, "rb") as file:
+    with await asyncio.to_thread(_open, path) as file:
         while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
             yield piece
 

@@ -98,11 +98,24 @@ class Blobs(Protocol):
         ...
 
 
+class SourceFile(Protocol):
+    """A file to store that is not opened by its path alone: what lies there may be something else by now."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        ...
+
+    def open_descriptor(self) -> int:
+        """At its beginning, for the caller to close. Raises OSError. May be repeated."""
+        ...
+
+
 @runtime_checkable
 class SupportsFiles(Protocol):
     """A store that stores whole files under the keys of their content faster than `put` does."""
 
-    async def store_files(self, paths: Sequence[Path], *, owned: bool) -> list[tuple[str, int]]:
+    async def store_files(self, paths: Sequence[Path | SourceFile], *, owned: bool) -> list[tuple[str, int]]:
         """Store files under the keys of their content unless they are stored already; return SHA-256 and size
         of each. `owned` files may be moved into the store instead of copied. Raises as `Blobs.put` does, and
         Missing when a file does not exist; the others may be stored then.

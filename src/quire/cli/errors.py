@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import typer
 
-from quire.cli import exits
+from quire.cli import exits, signals
 from quire.cli.text import printable
 from quire.model.errors import QuireError, Reject
 
@@ -26,7 +26,7 @@ def exit_on_error(*, json_output: bool) -> Iterator[None]:
     except KeyboardInterrupt as error:
         message = "stopped immediately; run the same command again to resume"
         _print_error("interrupted", message, json_output=json_output)
-        raise typer.Exit(exits.INTERRUPTED) from error
+        raise typer.Exit(signals.exit_code(exits.INTERRUPTED)) from error
 
 
 @contextmanager

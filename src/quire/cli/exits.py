@@ -6,6 +6,7 @@
 3    finished, but some files failed; each is listed with its reason
 4    held: the batch is paused or its budget is spent; resume it to continue
 130  interrupted by Ctrl-C; accepted files are safe, and the next run continues
+143  stopped immediately by a second SIGTERM (128 and the number of the signal); the same holds
 """
 
 from collections.abc import Mapping

@@ -13,6 +13,7 @@ INTERRUPTED = 130
 # Imports create many objects and hardly any garbage; with the default of 700 the collector takes a tenth
 # of the time of a short command.
 _GC_THRESHOLD = 20_000
+_THREADS_SECONDS = 5.0
 
 
 def main() -> None:
@@ -51,6 +52,13 @@ def _exit_without_teardown(code: int) -> NoReturn:
     command's time, and threads of the S3 client that are still ending would abort the process, whatever its
     exit code.
     """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    # A thread that waits for a disk or a network share which does not answer would keep the process for ever.
+    late = threading.Timer(_THREADS_SECONDS, os._exit, [code])
+    late.daemon = True
+    late.start()
     # There is no public way to do this. The first also ends idle threads of pools, which never end alone.
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
     atexit._run_exitfuncs()  # noqa: SLF001

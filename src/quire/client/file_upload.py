@@ -8,8 +8,10 @@ whatever the size of the file.
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from quire.client.answers import ConfirmedPart, PartAddress, StartedUpload
@@ -18,6 +20,8 @@ from quire.client.plan import PlannedFile
 from quire.model.cid import cid_of
 from quire.model.errors import Lost, Misconfigured, Missing, Reject
 from quire.tools.folder_scan import stamp
+from quire.tools.input_open import open_regular
+from quire.tools.shares import this_machine
 from quire.tools.sniff import HEAD_BYTES, content_type
 
 PIECE_BYTES = 256 << 10
@@ -39,7 +43,7 @@ class FileSender:
         """The number of bytes that had to be sent: with `resume` the server may have some of them. Raises
         Reject for this file alone, Retry when the server cannot be reached, Lost when the batch is gone.
         """
-        with _open_file(file) as descriptor:
+        async with _open_file(file) as descriptor:
             head = await asyncio.to_thread(os.pread, descriptor, HEAD_BYTES, 0)
             kind = content_type(file.source.name, head)
             announced = FileAnnouncement(
@@ -118,7 +122,7 @@ async def gather_all(coroutines: Sequence[Awaitable[T]]) -> list[T]:
 
 async def compute_cid(file: PlannedFile) -> str:
     """Raises Reject when it is no longer the file that was planned."""
-    with _open_file(file) as descriptor:
+    async with _open_file(file) as descriptor:
         return await asyncio.to_thread(_hash_file, descriptor, file.size)
 
 
@@ -153,19 +157,28 @@ class _FileRange:
             self._sent(count)
 
 
-@contextmanager
-def _open_file(file: PlannedFile) -> Iterator[int]:
-    descriptor = os.open(file.source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if stamp(os.fstat(descriptor)) != file.stamp:
+@asynccontextmanager
+async def _open_file(file: PlannedFile) -> AsyncIterator[int]:
+    """A file of a network share is copied to this machine first, by a process that may be left behind."""
+    with ExitStack() as opened:
+        if this_machine().hold(file.source):
+            copy = Path(opened.enter_context(TemporaryDirectory(prefix="quire-share-")), "copy")
+            made = await asyncio.to_thread(this_machine().copy, file.source, copy, below=file.below)
+            stamp_now = stamp(made.facts) if made.unchanged else ""
+            descriptor = os.open(copy, os.O_RDONLY | os.O_CLOEXEC)
+            opened.callback(os.close, descriptor)
+        else:
+            descriptor = open_regular(file.source, below=file.below)
+            opened.callback(os.close, descriptor)
+            stamp_now = stamp(os.fstat(descriptor))
+        if stamp_now != file.stamp:
             raise _changed_error()
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _check_unchanged(file: PlannedFile) -> None:
-    if stamp(os.lstat(file.source)) != file.stamp:
+    """What was copied from a share cannot have changed."""
+    if not this_machine().hold(file.source) and stamp(os.lstat(file.source)) != file.stamp:
         raise _changed_error()
 
 

@@ -24,6 +24,7 @@ from quire.client.upload_state import UploadState, UploadStateFile, compute_dige
 from quire.model.clock import Clock
 from quire.model.errors import Missing, Reject
 from quire.model.ids import Ids
+from quire.tools.shares import this_machine
 
 OPEN, FAILED = "uploading", "failed"
 SHOWN_FAILURES = 100
@@ -195,7 +196,7 @@ class _Upload:
         request, context = self._request, self._context
         return UploadState(
             url=request.url,
-            folder=os.fsencode(request.folder.resolve()).decode("utf-8", "backslashreplace"),
+            folder=os.fsencode(this_machine().resolve(request.folder)).decode("utf-8", "backslashreplace"),
             asked=compute_digest(self._describe_batch()),
             body=compute_digest(self._build_body()),
             idempotency_key=context.ids.ulid(),

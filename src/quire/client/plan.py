@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from quire.model.errors import Reject
 from quire.steps import page_choice
-from quire.tools.folder_scan import ScannedFile, scan
+from quire.tools.folder_scan import ScannedFile, check_roots, scan
+from quire.tools.shares import this_machine
 
 CONFIG_NAME = ".arke-process.json"
 EVERYTHING: Mapping[str, Any] = {"ocr": True, "describe": True, "pinax": True}
@@ -37,6 +38,7 @@ class PlannedFile(Struct, frozen=True, kw_only=True):
     size: int
     stamp: str
     config: Mapping[str, Any]
+    below: int = 1  # as of ScannedFile
 
 
 class ExcludedFile(Struct, frozen=True, kw_only=True):
@@ -63,9 +65,10 @@ def plan_upload(
 ) -> UploadPlan:
     """Raises Reject for a folder, a root path or a configuration that cannot be used."""
     root = check_root_path(root_path)
-    if not folder.is_dir():
-        raise Reject(f"{folder} is not a folder", code="bad_path")
+    check_roots([folder])
     found = list(scan([folder], leave_out=tuple(leave_out)))
+    if any(one.source == folder for one in found if one.state == "found"):
+        raise Reject(f"{folder} is not a folder", code="bad_path")
     configs = dict(_read_configs(found, config))
     files: list[PlannedFile] = []
     skipped: list[ExcludedFile] = []
@@ -88,6 +91,7 @@ def plan_upload(
                     source=one.source,
                     size=one.size,
                     stamp=one.stamp,
+                    below=one.below,
                     config=configs.get(one.source.parent, config),
                 )
             )
@@ -184,6 +188,11 @@ def _read_configs(
 def _read_config_file(path: Path) -> bytes:
     """Raises Reject for anything but a small regular file: ignoring it would ignore what was asked for."""
     try:
+        if this_machine().hold(path):
+            facts, head = this_machine().read_head(path, _LARGEST_CONFIG_BYTES, below=1)
+            if facts.st_size > _LARGEST_CONFIG_BYTES:
+                raise Reject(f"{path} is not a file of at most 16 KiB", code="bad_processing")
+            return head
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         message = f"{path} cannot be read ({error.strerror}); links are not followed"

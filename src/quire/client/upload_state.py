@@ -13,6 +13,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from quire.tools.shares import this_machine
+
 
 class UploadState(Struct, frozen=True, kw_only=True):
     """`asked` is a digest of the batch's attributes, `body` of the request that opens it. Without `batch_id`
@@ -62,7 +64,7 @@ class UploadStateFile:
 
 
 def compute_upload_key(folder: Path, url: str) -> str:
-    asked = f"{folder.resolve()}\0{url.rstrip('/')}"
+    asked = f"{this_machine().resolve(folder)}\0{url.rstrip('/')}"
     return hashlib.sha256(asked.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 

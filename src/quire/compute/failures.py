@@ -69,8 +69,8 @@ def of_unknown_step(call: StepCall, known: Step | None = None) -> AttemptFailure
     return AttemptFailure(Outcome.ERRED, "unknown_step", text)
 
 
-def of_timeout(call: StepCall) -> AttemptFailure:
-    text = f"the step {call.step} gave no result within {call.timeout_seconds:g} s and was stopped"
+def of_timeout(call: StepCall, seconds: float) -> AttemptFailure:
+    text = f"the step {call.step} gave no result within {seconds:g} s and was stopped"
     return AttemptFailure(Outcome.TIMED_OUT, "timeout", text)
 
 

@@ -131,6 +131,7 @@ class PlanStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_once:   how many of its tasks run at the same time in one process; 0: as many as there is room for
     resource:  the name of a shared limit
     external:  somebody outside may complete its tasks
+    page_seconds: added to the timeout for each page after the first that the step says it has
     """
 
     name: str
@@ -144,6 +145,7 @@ class PlanStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     on_failure: OnFailure = OnFailure.PASS
     timeout_seconds: float = 120.0
     stall_seconds: float = 0.0
+    page_seconds: float = 0.0
     memory_mb: int = 2048
     max_attempts: int = 3
     delays: tuple[float, ...] = ()
@@ -188,6 +190,7 @@ class PlanPhase(Struct, frozen=True, kw_only=True, omit_defaults=True):
             options=step.options,
             timeout_seconds=step.timeout_seconds,
             stall_seconds=step.stall_seconds,
+            page_seconds=step.page_seconds,
             memory_mb=step.memory_mb,
             unit=self.unit.value,
             compute=step.compute,

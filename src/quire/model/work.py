@@ -18,6 +18,9 @@ AttemptKey = tuple[int, int, int]  # batch, task, number of the attempt
 LONGEST_WAIT_SECONDS = 366 * 86_400.0  # for an answer from outside
 
 
+LONGEST_PAGED_SECONDS = 86_400.0  # that pages can make a time limit; one that was set longer stays as it is
+_LEAST_PAGE_BYTES = 8  # of a file, however it is packed
+
 MAX_VALUE_BYTES = 16 << 20  # of a value, as JSON
 
 
@@ -36,6 +39,29 @@ class StepCall(Struct, frozen=True, kw_only=True):
     asynchronous: bool = False  # the step is a coroutine: many of them run at once in one process
     at_once: int = 0  # how many at the same time in one process; 0: as many as there is room for
     resource: str = ""  # the name of a limit that several steps share
+    page_seconds: float = 0.0  # added to the timeout for each page after the first
+
+    def limit_seconds(self, pages: int) -> float:
+        """The time limit for so many pages: as many as the step has said to have before it decodes any."""
+        return _limit_seconds(self.timeout_seconds, self.page_seconds, pages)
+
+    def longest_seconds(self, size: int) -> float:
+        """The longest time limit that a file of so many bytes can have: for places that do not hear how many
+        pages it has.
+        """
+        return longest_seconds(self.timeout_seconds, self.page_seconds, size)
+
+
+def longest_seconds(timeout_seconds: float, page_seconds: float, size: int) -> float:
+    """See `StepCall.longest_seconds`."""
+    return _limit_seconds(timeout_seconds, page_seconds, size // _LEAST_PAGE_BYTES)
+
+
+def _limit_seconds(timeout_seconds: float, page_seconds: float, pages: int) -> float:
+    if pages <= 1 or not page_seconds:
+        return timeout_seconds
+    longest = max(timeout_seconds, LONGEST_PAGED_SECONDS)
+    return min(longest, timeout_seconds + page_seconds * (pages - 1))
 
 
 class Value(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

@@ -47,6 +47,7 @@ class PreprocessSettings(Struct, frozen=True, kw_only=True):
     pdf_max_megapixels: Annotated[int, about("largest page of a PDF that is drawn", ge=1, le=100_000)] = 150
     pdf_max_megabytes: Annotated[int, about("largest size of the pages of one PDF", ge=1, le=10**7)] = 10_000
     pdf_timeout_seconds: Annotated[float, about("longest time for one PDF", gt=0, le=86_400)] = 3600.0
+    pdf_page_seconds: Annotated[float, about("added for each page after the first", ge=0, le=3600)] = 5.0
     variant_quality: Annotated[int, about("JPEG quality of the smaller copies", ge=1, le=100)] = 85
     max_megapixels: Annotated[int, about("largest picture that is decoded", ge=1, le=100_000)] = 500
     tiles: Annotated[bool, about("cut large pictures into tiles for IIIF viewers")] = False
@@ -54,6 +55,7 @@ class PreprocessSettings(Struct, frozen=True, kw_only=True):
     tiles_above: Annotated[int, about("longest side up to which no tiles are made", ge=200, le=10**6)] = 2400
     public_url: Annotated[str, about("how links to assets begin", min_length=1)] = "http://localhost:8787"
     tiff_timeout_seconds: Annotated[float, about("longest time for one TIFF", gt=0, le=86_400)] = 60.0
+    tiff_page_seconds: Annotated[float, about("added for each page after the first", ge=0, le=3600)] = 10.0
     image_timeout_seconds: Annotated[float, about("longest time for one picture", gt=0, le=86_400)] = 120.0
     memory_mb: Annotated[int, about("memory one worker may use", ge=256, le=1 << 20)] = 2048
     max_attempts: Annotated[int, about("failed attempts after which a file fails", ge=1, le=100)] = 3
@@ -164,6 +166,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     postgres: PostgresSettings = PostgresSettings()
     redis: RedisSettings = RedisSettings()
     preprocess: PreprocessSettings = PreprocessSettings()
+    input_stall_seconds: Annotated[
+        float, about("longest wait for a network share with inputs to go on", gt=0, le=86_400)
+    ] = 60.0
     retry: RetrySettings = RetrySettings()
     phase_retry: PhaseRetrySettings = PhaseRetrySettings()
     crew: MembershipSettings = MembershipSettings()

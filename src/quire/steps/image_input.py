@@ -69,16 +69,16 @@ def page_to_jpeg(
         refusals.check_jpeg_sides(picture.width, picture.height)
         vips.save_jpeg(picture, target, quality)
     except Unsupported as first:
-        picture = second_opinion(source, kind, page.index if page else 0, limits, first)
+        picture = second_opinion(source, kind, page, limits, first)
         vips.save_jpeg(picture, target, quality)
     return picture.width, picture.height
 
 
 def second_opinion(
-    source: Path, kind: str, index: int, limits: PixelLimits, first: Unsupported
+    source: Path, kind: str, page: tiff.TiffPage | None, limits: PixelLimits, first: Unsupported
 ) -> vips.VipsImage:
     """Decode with Pillow. When it does not know the kind either, the error gives both reasons."""
     try:
-        return vips.from_pixels(*pillow.decode(source, kind, index, limits))
+        return vips.from_pixels(*pillow.decode(source, kind, page, limits))
     except Unsupported as second:
         raise Unsupported(f"{first} The second decoder: {second}") from second

@@ -78,7 +78,7 @@ def _variants(
             return width, height, []
         picture = vips.thumbnail(source, known, wanted[0][1])
     except Unsupported as first:
-        picture = image_input.second_opinion(source, kind, 0, limits, first)
+        picture = image_input.second_opinion(source, kind, None, limits, first)
         width, height = picture.width, picture.height
         wanted = _wanted(width, height)
     outputs = []
@@ -105,7 +105,7 @@ def _tiles(source: Path, kind: str, folder: Path, options: ImageVariantsOptions)
         target = tile_pack.write(picture, folder, side=options.tile_size, quality=options.quality)
     except Unsupported as first:
         picture = image_input.second_opinion(
-            source, kind, 0, PixelLimits(max_pixels=options.max_pixels), first
+            source, kind, None, PixelLimits(max_pixels=options.max_pixels), first
         )
         target = tile_pack.write(picture, folder, side=options.tile_size, quality=options.quality)
     facts = {"width": picture.width, "height": picture.height, "side": options.tile_size}

@@ -32,6 +32,7 @@ def run(step_input: StepInput) -> StepOutput:
     kind = image_input.content_type(source, "a TIFF")
     pages = image_input.pages(source, kind, limits, all_pages=options.all_pages)
     outputs = []
+    step_input.meter.progress(0, len(pages))  # before a pixel is decoded: the time limit follows it
     for number, page in enumerate(pages, 1):
         target = step_input.folder / f"page-{number:05d}.jpg"
         width, height = image_input.page_to_jpeg(
@@ -45,4 +46,5 @@ def run(step_input: StepInput) -> StepOutput:
             "cid": file_cid(target, options.cid_profile),
         }
         outputs.append(OutputFile(role="jpeg", path=target, content_type="image/jpeg", facts=facts))
+        step_input.meter.progress(number, len(pages))
     return StepOutput(files=tuple(outputs), facts={"pages": len(pages), "cid_profile": options.cid_profile})

@@ -35,6 +35,25 @@ _LIMIT_AND_EXEC = (
 )
 
 
+# The groups that were started here and have not ended: for a process that ends in the middle of its work.
+_running: set[int] = set()
+
+
+def watch_group(group: int) -> None:
+    """Have `kill_all` kill this group, too, which was started elsewhere."""
+    _running.add(group)
+
+
+def forget_group(group: int) -> None:
+    _running.discard(group)
+
+
+def kill_all() -> None:
+    """Kill all groups that were started here. Never waits; from any thread."""
+    for group in tuple(_running):
+        kill_group(group)
+
+
 def die_with_parent() -> None:
     """Have the system kill this process when its parent dies, even while native code runs."""
     if sys.platform == "linux":
@@ -108,6 +127,7 @@ class ChildProcess:
             if stdout:
                 os.close(out_end)
             os.close(err_end)
+        _running.add(process.pid)
         return cls(process, None if out is None else await _open_pipe(out), await _open_pipe(err), on_stderr)
 
     @property
@@ -149,6 +169,7 @@ class ChildProcess:
     async def _finish(self) -> int:
         code = await self._process.wait()
         kill_group(self.pid)
+        _running.discard(self.pid)
         await asyncio.wait({self._listening}, timeout=PIPE_SECONDS)
         self._listening.cancel()
         self._stderr.transport.close()
@@ -195,6 +216,7 @@ def run_child(
         )
     except FileNotFoundError as error:
         raise ProgramMissing(command[0]) from error
+    _running.add(process.pid)
     with process:
         try:
             _, stderr = process.communicate(stdin, timeout=timeout_seconds)
@@ -204,6 +226,8 @@ def run_child(
             if isinstance(error, subprocess.TimeoutExpired):
                 raise TimeoutError(str(error)) from error
             raise
+        finally:
+            _running.discard(process.pid)
     return FinishedChild(process.returncode, stderr[-stderr_bytes:].decode("utf-8", "replace").strip())
 
 

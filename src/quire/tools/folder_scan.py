@@ -1,6 +1,7 @@
 """Scans folders: lists their files, and those that are skipped with the reason.
 
-No file is opened. Links are never followed: they may loop, or lead out of the given folders.
+No file is opened. Links are never followed: they may loop, or lead out of the given folders. Folders on
+network shares are listed by another process, so that one which does not answer fails alone.
 """
 
 import os
@@ -8,11 +9,13 @@ import stat
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
 
 from quire.model.errors import Reject
 from quire.model.files import fold
+from quire.tools.shares import ShareEntry, ShareFacts, this_machine
 
 SYSTEM_FILES = frozenset({"thumbs.db", "desktop.ini", "ehthumbs.db", "icon\r"})
 
@@ -27,6 +30,30 @@ class ScannedFile(Struct, frozen=True, kw_only=True):
     state: str = "found"  # found, skipped, failed
     error_class: str = ""
     reason: str = ""
+    below: int = 0  # so many of its last names were found: none of them may be a link when it is opened
+
+
+class Status(Protocol):
+    """Of `os.stat_result`, or of the file of a share."""
+
+    @property
+    def st_mode(self) -> int: ...
+    @property
+    def st_size(self) -> int: ...
+    @property
+    def st_mtime_ns(self) -> int: ...
+    @property
+    def st_ino(self) -> int: ...
+    @property
+    def st_dev(self) -> int: ...
+
+
+class _Place(Struct, frozen=True):
+    """A folder with the prefix of its paths; `below` of a file in it."""
+
+    folder: Path
+    prefix: str
+    below: int = 1
 
 
 class FolderListing(Struct, frozen=True, kw_only=True):
@@ -38,7 +65,7 @@ class FolderListing(Struct, frozen=True, kw_only=True):
     folders: list[str]
 
 
-def stamp(status: os.stat_result) -> str:
+def stamp(status: Status) -> str:
     """A text that changes when the file is written to or replaced."""
     return f"{status.st_size}-{status.st_mtime_ns}-{status.st_ino}"
 
@@ -54,11 +81,12 @@ def scan(roots: Sequence[Path], *, leave_out: Collection[Path] = ()) -> Iterator
     One folder: paths are relative to it. Several roots: each has its name in front.
     Raises Reject when a root does not exist.
     """
+    this_machine().refresh()
     ours = {identity for path in leave_out if (identity := _identity(path)) is not None}
     for prefix, root in _prefix_roots(roots):
         status = _stat(root)
         if stat.S_ISDIR(status.st_mode):
-            yield from _walk(root, prefix, ours)
+            yield from _walk(_Place(root, prefix), ours)
         elif stat.S_ISREG(status.st_mode):
             yield _check_file(f"{prefix}{_printable(root.name)}", root, status)
         else:
@@ -67,6 +95,7 @@ def scan(roots: Sequence[Path], *, leave_out: Collection[Path] = ()) -> Iterator
 
 def check_roots(roots: Sequence[Path]) -> None:
     """Raises Reject when one of them does not exist, or is neither a folder nor a regular file."""
+    this_machine().refresh()
     for root in roots:
         if not stat.S_ISDIR(mode := _stat(root).st_mode) and not stat.S_ISREG(mode):
             raise Reject(f"{root} is neither a folder nor a regular file", code="bad_path")
@@ -77,16 +106,16 @@ def scan_folders(roots: Sequence[Path], *, leave_out: Collection[Path] = ()) -> 
     check_roots(roots)
     ours = {identity for path in leave_out if (identity := _identity(path)) is not None}
     top = FolderListing(files=[], folders=[])
-    below: dict[str, list[tuple[Path, str]]] = {}  # folded path → folders of that name
+    below: dict[str, list[_Place]] = {}  # folded path → folders of that name
     places = list(_prefix_roots(roots))
     for prefix, root in places:
-        if not root.is_dir():
+        if not _is_dir(root):
             top.files.append(_check_file(f"{prefix}{_printable(root.name)}", root, _stat(root)))
         elif prefix:
             top.folders.append(prefix[:-1])
-            below.setdefault(fold(prefix), []).append((root, prefix))
+            below.setdefault(fold(prefix), []).append(_Place(root, prefix))
         else:
-            below[""] = [(root, "")]
+            below[""] = [_Place(root, "")]
     if top.files or top.folders:
         yield top
     stack = list(reversed(below.values()))
@@ -97,20 +126,21 @@ def scan_folders(roots: Sequence[Path], *, leave_out: Collection[Path] = ()) -> 
 
 
 def _list_folders(
-    places: Sequence[tuple[Path, str]], ours: Collection[tuple[int, int]]
-) -> tuple[FolderListing, list[list[tuple[Path, str]]]]:
+    places: Sequence[_Place], ours: Collection[tuple[int, int]]
+) -> tuple[FolderListing, list[list[_Place]]]:
     """What is right in these folders, which have one name, and the folders below, by name."""
     found = FolderListing(files=[], folders=[])
-    below: dict[str, list[tuple[Path, str]]] = {}
-    for folder, prefix in places:
-        for entry, source, path in _entries(folder, prefix):
-            if entry is None:
-                found.files.append(_fail_folder(path, source))
+    below: dict[str, list[_Place]] = {}
+    for place in places:
+        for entry, source, path in _entries(place):
+            if isinstance(entry, ScannedFile):
+                found.files.append(entry)
             elif not (entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")):
-                found.files.append(_classify(entry, source, path))
-            elif _identity(source) not in ours:
+                found.files.append(_classify(entry, source, path, place.below))
+            elif _identity_of(entry, source) not in ours:
                 found.folders.append(path)
-                below.setdefault(fold(path), []).append((source, f"{path}/"))
+                inner = _Place(source, f"{path}/", place.below + 1)
+                below.setdefault(fold(path), []).append(inner)
     return found, list(below.values())
 
 
@@ -123,7 +153,7 @@ def _prefix_roots(roots: Sequence[Path]) -> Iterator[tuple[str, Path]]:
     used: set[str] = set()
     for root in distinct:
         real = _resolve(root)
-        if root.is_dir():
+        if _is_dir(root):
             yield f"{_unique_name(real.name or 'root', used)}/", root
         elif root.name.casefold() in used:
             yield f"{_unique_name(real.parent.name or 'root', used)}/", root
@@ -141,40 +171,50 @@ def _unique_name(name: str, used: set[str]) -> str:
     return candidate
 
 
-def _walk(folder: Path, prefix: str, ours: Collection[tuple[int, int]]) -> Iterator[ScannedFile]:
+def _walk(top: _Place, ours: Collection[tuple[int, int]]) -> Iterator[ScannedFile]:
     """Depth first, with an explicit stack: folders may be nested deeper than function calls."""
-    stack = [_entries(folder, prefix)]
+    stack = [_entries(top)]
     while stack:
         for entry, source, path in stack[-1]:
-            if entry is None:
-                yield _fail_folder(path, source)
+            if isinstance(entry, ScannedFile):
+                yield entry
             elif entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-                if _identity(source) not in ours:
-                    stack.append(_entries(source, f"{path}/"))
+                if _identity_of(entry, source) not in ours:
+                    stack.append(_entries(_Place(source, f"{path}/", top.below + len(stack))))
                     break
             else:
-                yield _classify(entry, source, path)
+                yield _classify(entry, source, path, top.below + len(stack) - 1)
         else:
             stack.pop()
 
 
-def _entries(folder: Path, prefix: str) -> "Iterator[tuple[os.DirEntry[str] | None, Path, str]]":
-    """The entries of a folder, in order; one None when it cannot be listed."""
+def _entries(place: _Place) -> "Iterator[tuple[os.DirEntry[str] | ShareEntry | ScannedFile, Path, str]]":
+    """The entries of a folder, in order; one failed file when it cannot be listed."""
+    folder, prefix = place.folder, place.prefix
     try:
-        with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
+        entries = _list_entries(folder)
     except OSError:
-        yield None, folder, prefix or "."
+        yield _fail_folder(prefix or ".", folder), folder, prefix
         return
-    for entry in entries:
+    except Reject as stalled:
+        yield _fail(prefix or ".", folder, stalled.code, str(stalled)), folder, prefix
+        return
+    for entry in sorted(entries, key=lambda entry: os.fsencode(entry.name)):
         yield entry, folder / entry.name, f"{prefix}{_printable(entry.name)}"
+
+
+def _list_entries(folder: Path) -> "Sequence[os.DirEntry[str]] | Sequence[ShareEntry]":
+    if this_machine().hold(folder):
+        return this_machine().list_folder(folder)
+    with os.scandir(folder) as listing:
+        return list(listing)
 
 
 def _fail_folder(path: str, source: Path) -> ScannedFile:
     return _fail(path, source, "unreadable_folder", "the folder cannot be listed; check its rights")
 
 
-def _classify(entry: "os.DirEntry[str]", source: Path, path: str) -> ScannedFile:
+def _classify(entry: "os.DirEntry[str] | ShareEntry", source: Path, path: str, below: int) -> ScannedFile:
     """Accept, skip or fail an entry that is not a folder to descend into."""
     if entry.is_symlink():
         return _skip(
@@ -188,10 +228,10 @@ def _classify(entry: "os.DirEntry[str]", source: Path, path: str) -> ScannedFile
         status = entry.stat(follow_symlinks=False)
     except OSError as error:
         return _fail(path, source, "vanished", f"it disappeared while the folder was read ({error.strerror})")
-    return _check_file(path, source, status)
+    return _check_file(path, source, status, below=below)
 
 
-def _check_file(path: str, source: Path, status: os.stat_result) -> ScannedFile:
+def _check_file(path: str, source: Path, status: Status, *, below: int = 0) -> ScannedFile:
     if not stat.S_ISREG(status.st_mode):
         return _skip(path, source, "not_a_file", "not a regular file (a pipe, socket or device)")
     if (flaw := find_name_flaw(source.name)) is not None:
@@ -200,7 +240,7 @@ def _check_file(path: str, source: Path, status: os.stat_result) -> ScannedFile:
         return _fail(
             path, source, "empty_file", "the file is empty (0 bytes); check how it was copied or scanned"
         )
-    return ScannedFile(path=path, source=source, size=status.st_size, stamp=stamp(status))
+    return ScannedFile(path=path, source=source, size=status.st_size, stamp=stamp(status), below=below)
 
 
 def find_name_flaw(name: str) -> str | None:
@@ -224,9 +264,9 @@ def _printable(name: str) -> str:
     return os.fsencode(name).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
-def _stat(root: Path) -> os.stat_result:
+def _stat(root: Path) -> os.stat_result | ShareFacts:
     try:
-        return root.stat()
+        return this_machine().stat(root) if this_machine().hold(root) else root.stat()
     except OSError as error:
         raise Reject(f"{root}: {error.strerror}", code="bad_path") from error
 
@@ -234,14 +274,27 @@ def _stat(root: Path) -> os.stat_result:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Device and inode: the same folder under any name, and at the same cost at any depth."""
     try:
-        status = path.stat()
-    except OSError:
+        status = this_machine().stat(path) if this_machine().hold(path) else path.stat()
+    except (OSError, Reject):
         return None
     return status.st_dev, status.st_ino
 
 
+def _identity_of(entry: "os.DirEntry[str] | ShareEntry", source: Path) -> tuple[int, int] | None:
+    if isinstance(entry, ShareEntry):
+        return None if entry.facts is None else (entry.facts.st_dev, entry.facts.st_ino)
+    return _identity(source)
+
+
+def _is_dir(root: Path) -> bool:
+    try:
+        return stat.S_ISDIR(_stat(root).st_mode)
+    except Reject:
+        return False
+
+
 def _resolve(path: Path) -> Path:
-    return Path(os.path.realpath(path))
+    return this_machine().resolve(path)
 
 
 def _skip(path: str, source: Path, error_class: str, reason: str) -> ScannedFile:

@@ -18,6 +18,8 @@ from quire.model.errors import QuireError
 from quire.model.probe import Probe
 from quire.tools import refusals
 from quire.tools.refusals import PixelLimits
+from quire.tools.tiff import TiffPage
+from quire.tools.tiff_view import TiffPageView, has_many
 
 _FORMATS = {"image/jpeg": "JPEG", "image/png": "PNG", "image/webp": "WEBP", "image/tiff": "TIFF"}
 _BITS_PER_SAMPLE = 258
@@ -43,17 +45,26 @@ def probe() -> Probe:
     return Probe(name="Pillow", ok=True, detail=PIL.__version__)
 
 
-def decode(path: Path, content_type: str, page_index: int, limits: PixelLimits) -> Pixels:
+def decode(path: Path, content_type: str, page: TiffPage | None, limits: PixelLimits) -> Pixels:
     """One page, upright and plain. Raises `Unsupported` when Pillow does not know the kind either."""
     from PIL import Image, ImageOps
 
-    with _translate_errors(limits), Image.open(path, formats=[_FORMATS[content_type]]) as opened:
-        opened.seek(page_index)
+    with (
+        _translate_errors(limits),
+        _open(path, page) as source,
+        Image.open(source, formats=[_FORMATS[content_type]]) as opened,
+    ):
+        opened.seek(page.index if page is not None and not has_many(page) else 0)
         refusals.check_pixels([opened.size], limits)
         opened.load()  # turns a TIFF by its tag and forgets the tag; other formats are turned below
         bits = _bits(opened)  # the turned picture is a copy without tags
         plain = _plain(ImageOps.exif_transpose(opened), bits)
     return Pixels(plain.tobytes(), plain.width, plain.height, len(plain.getbands()))
+
+
+def _open(path: Path, page: TiffPage | None) -> Any:
+    """The file, or one of its many pages alone: Pillow would walk through all before it."""
+    return TiffPageView(path, page) if page is not None and has_many(page) else path.open("rb")
 
 
 def dimensions(data: bytes, content_type: str, limits: PixelLimits) -> tuple[int, int]:

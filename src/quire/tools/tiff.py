@@ -10,9 +10,9 @@ import sys
 from array import array
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from quire.model.errors import Reject
 from quire.tools import refusals
@@ -55,12 +55,18 @@ class TiffPage(Struct, frozen=True, kw_only=True):
     turned: bool = False  # stored rotated
     whole_numbers: bool = True  # samples from 0 upwards, not signed ones or fractions
     odd: bool = False  # a kind that only the second decoder reads
+    among: int = 1  # so many directories are in the file
+    directory: int = 0  # where its directory lies, and where in it the way to the next one
+    next_at: int = 0
+    word: int = 4  # bytes of an offset
+    order: Literal["little", "big"] = "little"
 
 
 def pages(path: Path) -> list[TiffPage]:
     """The pages in order, without overviews and masks. Refuses directories that are cut off or circular."""
     with path.open("rb") as stream:
         found = list(_Reader(stream, path.stat().st_size).directories())
+    found = [structs.replace(page, among=len(found)) for page in found] if len(found) > 1 else found
     # Camera files may carry only a preview at the top level: better the largest of those than nothing.
     return [page for page in found if not page.auxiliary] or [max(found, key=lambda page: page.width)]
 
@@ -91,7 +97,7 @@ def check_complete(path: Path, chosen: Sequence[TiffPage]) -> None:
             raise refusals.truncated(where)
 
 
-def _page(index: int, tags: _Tags) -> TiffPage:
+def _page(index: int, tags: _Tags, place: "_Place") -> TiffPage:
     first = {tag: values[0] for tag, values in tags.items() if values}
     if not (first.get(_WIDTH) and first.get(_HEIGHT)):
         raise refusals.corrupt(f"directory {index + 1} gives no width or height")
@@ -110,6 +116,10 @@ def _page(index: int, tags: _Tags) -> TiffPage:
         odd=first.get(_COMPRESSION) == _OLD_JPEG_COMPRESSION
         or first.get(_PHOTOMETRIC) == _LAB
         or (_TILE_HEIGHT in first and first.get(_PLANAR) == _SEPARATE_PLANES),
+        directory=place.offset,
+        next_at=place.next_at,
+        word=place.word,
+        order=place.order,
     )
 
 
@@ -124,19 +134,29 @@ def _end(tags: _Tags, offsets: int, counts: int) -> int:
     return max((offset + count for offset, count in extents), default=0)
 
 
+class _Place(Struct, frozen=True):
+    """Where a directory lies, and where in it the offset of the next one is written."""
+
+    offset: int
+    next_at: int
+    word: int
+    order: Literal["little", "big"]
+
+
 class _Reader:
     """Reads numbers at offsets, in the file's byte order and offset width."""
 
     def __init__(self, stream: BinaryIO, size: int) -> None:
         self._stream, self._size = stream, size
         head = self._read(0, 8, "the header")
-        self._order = "little" if head[:2] == b"II" else "big"
+        self._order: Literal["little", "big"] = "little" if head[:2] == b"II" else "big"
         self._big = head[2:4] in {b"+\0", b"\0+"}  # BigTIFF: all counts and offsets have 8 bytes
         self._word = 8 if self._big else 4
+        self.place = _Place(0, 0, self._word, self._order)  # of the directory that was read last
 
     def directories(self) -> Iterator[TiffPage]:
         for index, tags in enumerate(self.chain(_WANTED)):
-            yield _page(index, tags)
+            yield _page(index, tags, self.place)
 
     def chain(self, wanted: Container[int], *, within: bool = False) -> Iterator[_Tags]:
         """The main chain. Sub-directories (overviews, EXIF) hang aside and are not visited. `within`: values
@@ -163,6 +183,8 @@ class _Reader:
         if not 0 < entries <= _MOST_ENTRIES:
             raise refusals.corrupt(f"{what} claims {entries} entries")
         raw = self._read(offset + count_bytes, entries * entry_bytes + self._word, what)
+        next_at = offset + count_bytes + entries * entry_bytes
+        self.place = _Place(offset, next_at, self._word, self._order)
         tags: _Tags = {}
         for at in range(0, entries * entry_bytes, entry_bytes):
             tag, kind = self._number(raw[at : at + 2]), self._number(raw[at + 2 : at + 4])
@@ -188,7 +210,7 @@ class _Reader:
         return values
 
     def _number(self, raw: bytes) -> int:
-        return int.from_bytes(raw, "little" if self._order == "little" else "big")
+        return int.from_bytes(raw, self._order)
 
     def _read(self, offset: int, length: int, what: str) -> bytes:
         if offset + length > self._size:

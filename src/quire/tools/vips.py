@@ -19,6 +19,7 @@ from quire.model.errors import Misconfigured
 from quire.model.probe import Probe
 from quire.tools import colour, refusals
 from quire.tools.tiff import TiffPage
+from quire.tools.tiff_view import TiffPageView, has_many
 
 # For the environment of a worker process, before it starts: with these a worker that makes thumbnails for
 # hours stays at some 70 MB instead of growing past 300. Pictures up to 64 MB come from memory that is kept
@@ -105,7 +106,7 @@ def header(path: Path, content_type: str) -> Header:
 
 def decode(path: Path, content_type: str, page: TiffPage | None = None) -> VipsImage:
     """An upright plain picture. Lazy: damage may show only when it is saved, so save it with `save_jpeg`."""
-    options = {"page": page.index} if page else {}
+    options: dict[str, Any] = {"page": page} if page else {}
     bits, extra_sample = (page.bits, page.extra_sample) if page else (8, None)
     with _translate_errors():
         picture = _load(path, content_type, access="sequential", **options)
@@ -192,10 +193,25 @@ def _vips() -> Any:
     return pyvips
 
 
-def _load(path: Path, content_type: str, **options: Any) -> Any:
-    # A source, not a file name: libvips reads options out of names such as "scan[page=2].tif".
-    source = _vips().Source.new_from_file(str(path))
-    return getattr(_vips().Image, _LOADERS[content_type])(source, fail_on="error", **options)
+def _load(path: Path, content_type: str, page: TiffPage | None = None, **options: Any) -> Any:
+    if page is not None and has_many(page):
+        source = _source_of_page(path, page)
+    else:
+        # A source, not a file name: libvips reads options out of names such as "scan[page=2].tif".
+        source = _vips().Source.new_from_file(str(path))
+        options |= {"page": page.index} if page else {}
+    picture = getattr(_vips().Image, _LOADERS[content_type])(source, fail_on="error", **options)
+    picture._references.append(source)  # noqa: SLF001 - a source in Python must live as long as its picture
+    return picture
+
+
+def _source_of_page(path: Path, page: TiffPage) -> Any:
+    """The page alone: libvips would walk through all directories of the file for each of its pages."""
+    view = TiffPageView(path, page)
+    source = _vips().SourceCustom()
+    source.on_read(view.read)
+    source.on_seek(view.seek)
+    return source
 
 
 def _stored_samples(picture: Any) -> float:

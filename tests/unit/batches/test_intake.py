@@ -209,7 +209,7 @@ async def test_a_file_written_to_while_it_is_read_is_refused(scene, monkeypatch)
         stored = await put_files(store, paths)
         for path in paths:
             if path.name == "1.jpg":
-                with path.open("ab") as file:
+                with path.found.source.open("ab") as file:
                     file.write(b"the scanner is still writing")
         return stored
 

@@ -112,6 +112,7 @@ async def test_a_wrong_envelope_is_refused_by_name(blobs, changes, code):
     "call",
     [
         {"timeout_seconds": 0},
+        {"page_seconds": -1},
         {"timeout_seconds": 1e9},
         {"memory_mb": 0},
         {"stall_seconds": -1},

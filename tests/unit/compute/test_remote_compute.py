@@ -331,3 +331,14 @@ async def test_a_step_and_a_resource_have_limits_of_their_own():
     await scene.compute.submit(shared, [order(2), order(3)])
     assert [scene.compute.capacity("far", one) for one in (CALL, alone, shared)] == [7, 1, 1]
     await scene.compute.stop(0)
+
+
+async def test_a_file_with_room_for_many_pages_has_the_time_of_all_of_them(scene):
+    await scene.compute.submit(
+        structs.replace(CALL, page_seconds=10.0),
+        [structs.replace(order(), file=structs.replace(file(), size=800))],
+    )
+    await scene.quiet()
+    assert await scene.look(after=60 + 99 * 10 + 9) == []
+    (late,) = await scene.look(after=2)
+    assert late.error_class == "timeout"

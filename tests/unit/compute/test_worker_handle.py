@@ -110,6 +110,17 @@ async def test_spending_is_no_progress(told):
     assert told.judged() == (Outcome.TIMED_OUT, "stalled")
 
 
+async def test_the_time_grows_with_the_pages_that_the_step_says_it_has(told):
+    call = StepCall(step="s", version=1, timeout_seconds=60.0, page_seconds=10.0)
+    told.hand.give(call, [order(), order(2)])
+    await told.hears(STARTED, frames.encode_frame(frames.PROGRESS, frames.ProgressFrame(0, 3)))
+    told.clock.advance(80)
+    assert told.judged() is None
+    await told.hears(COMPUTED, ended(order()), STARTED)
+    told.clock.advance(61)
+    assert told.judged() == (Outcome.TIMED_OUT, "timeout"), "the pages of an earlier file counted"
+
+
 async def test_without_such_a_limit_silence_is_no_fault(told):
     told.hand.give(StepCall(step="s", version=1, timeout_seconds=60.0), [order()])
     await told.hears(STARTED)

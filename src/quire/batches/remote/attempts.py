@@ -25,7 +25,7 @@ from quire.model.batch import Batch, TaskState
 from quire.model.errors import Misconfigured, Missing, Reject, Retry
 from quire.model.pipelines import stored_plan, to_pipelines
 from quire.model.plan import Plan, PlanStep
-from quire.model.work import Report
+from quire.model.work import Report, longest_seconds
 
 ADOPTION_SECONDS = 5.0  # a batch of an earlier version is taken over within
 _SETTLED = frozenset({TaskState.DONE, TaskState.FAILED, TaskState.SUPERSEDED})
@@ -58,9 +58,9 @@ class RemoteStep(Struct, frozen=True):
     def options(self) -> dict[str, Any]:
         return self.rules.options
 
-    @property
-    def timeout_seconds(self) -> float:
-        return self.rules.timeout_seconds
+    def longest_seconds(self, size: int) -> float:
+        """The longest that an attempt on a file of so many bytes may take."""
+        return longest_seconds(self.rules.timeout_seconds, self.rules.page_seconds, size)
 
     @property
     def compute(self) -> str:

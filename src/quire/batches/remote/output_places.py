@@ -42,7 +42,7 @@ async def grant_places(
     running = found.task.state is TaskState.RUNNING and found.claim.order.attempt == address.attempt
     if not running or found.batch.position.stage not in AT_WORK:
         return OutputPlaces(current=False)
-    seconds = int(found.step.timeout_seconds) + SPARE_SECONDS
+    seconds = int(found.step.longest_seconds(found.claim.order.file.size)) + SPARE_SECONDS
     start = prefix if found.step.step in ROLES else ""  # others have URLs alone
     places = []
     for role in dict.fromkeys(wanted.roles):

@@ -85,7 +85,7 @@ class LedgerRemoteTasks:
         """The worker's environment. Raises a QuireError."""
         remote = await self._find(order)
         address, file = remote.address, order.file
-        seconds = int(call.timeout_seconds + self._options.start_seconds) + SPARE_SECONDS
+        seconds = int(call.longest_seconds(file.size) + self._options.start_seconds) + SPARE_SECONDS
         base = self._options.base_url
         if call.step not in ROLES:
             return await self._build_step_environment(remote, call, order, seconds)

@@ -19,7 +19,7 @@ from quire.blobs.local.parts import PartFiles
 from quire.blobs.local.spool import PIECE_BYTES
 from quire.blobs.local.tree import LABELS, LOCKS, TEMPORARY, translate_errors
 from quire.blobs.local.walk import walk
-from quire.blobs.port import BlobInfo, Condition, Metadata
+from quire.blobs.port import BlobInfo, Condition, Metadata, SourceFile
 
 _LIST_PAGE = 500
 _UPLOADS_AFTER_SECONDS = 8 * 24 * 3600.0  # no URL for a part lives as long
@@ -75,7 +75,7 @@ class LocalBlobs:
             await asyncio.to_thread(spool.discard)  # in a thread, because it may have to wait for another
             raise
 
-    async def store_files(self, paths: Sequence[Path], *, owned: bool) -> list[tuple[str, int]]:
+    async def store_files(self, paths: Sequence[Path | SourceFile], *, owned: bool) -> list[tuple[str, int]]:
         return await asyncio.to_thread(self._files.store_files, paths, owned=owned)
 
     async def get(self, key: str) -> bytes:

@@ -17,7 +17,7 @@ from quire.blobs.labels import Labels
 from quire.blobs.local.labels import NO_LABELS, LabelFiles
 from quire.blobs.local.spool import Spool, version_of
 from quire.blobs.local.tree import TEMPORARY, Tree, stat_file, translate_errors, unsafe
-from quire.blobs.port import BlobInfo, Condition, IfAbsent, IfVersion
+from quire.blobs.port import BlobInfo, Condition, IfAbsent, IfVersion, SourceFile
 from quire.model.errors import Missing, Stale
 
 _TRIES = 100
@@ -52,7 +52,7 @@ class BlobFiles:
             finally:
                 spool.discard()
 
-    def store_file(self, source: Path, *, owned: bool) -> tuple[str, int]:
+    def store_file(self, source: Path | SourceFile, *, owned: bool) -> tuple[str, int]:
         """Store a file under the key of its content; return digest and size. The digest is computed from the
         spooled copy, so a source that changes meanwhile cannot get a wrong name.
         """
@@ -73,7 +73,7 @@ class BlobFiles:
             finally:
                 spool.discard()
 
-    def store_files(self, sources: Sequence[Path], *, owned: bool) -> list[tuple[str, int]]:
+    def store_files(self, sources: Sequence[Path | SourceFile], *, owned: bool) -> list[tuple[str, int]]:
         """Store files in several threads: file systems make several files durable in one turn, so that a
         book of thousands of pages costs seconds, not minutes. When one fails, later ones may be stored.
         """
@@ -113,8 +113,8 @@ class BlobFiles:
         finally:
             os.close(descriptor)
 
-    def _fill_spool(self, source: Path, *, owned: bool) -> Spool:
-        if owned:
+    def _fill_spool(self, source: Path | SourceFile, *, owned: bool) -> Spool:
+        if owned and isinstance(source, Path):
             try:
                 return Spool(self.tree, adopted=source)
             except FileNotFoundError as error:

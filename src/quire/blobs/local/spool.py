@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from quire.blobs.local.tree import TEMPORARY, Tree
+from quire.blobs.port import SourceFile
 from quire.model.errors import Lost, Misconfigured, Missing
 
 PIECE_BYTES = 1 << 20
@@ -62,10 +63,13 @@ class Spool:
     def write(self, data: bytes | bytearray) -> None:
         _write_all(self.descriptor, data)
 
-    def copy(self, source: Path) -> None:
+    def copy(self, source: Path | SourceFile) -> None:
         """Copy another file, by the kernel where possible, which shares blocks where the file system can."""
         try:
-            reading = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+            if isinstance(source, Path):
+                reading = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+            else:
+                reading = source.open_descriptor()
         except FileNotFoundError as error:
             raise Missing(f"The file {source.name!r} does not exist, so it cannot be stored.") from error
         try:

@@ -13,6 +13,7 @@ import typer
 from quire.assembly.library import PUBLISHED_BUCKET, open_library
 from quire.cli.errors import exit_on_error
 from quire.cli.options import Config, Json, JsonLines
+from quire.cli.signals import end_on_signals
 from quire.cli.text import printable
 from quire.library import listing
 from quire.library.context import LibraryContext
@@ -99,6 +100,7 @@ def use_library(
     """Run `work` on the library. An expected error ends the command with its message and its exit code."""
 
     async def run() -> T:
+        end_on_signals()  # `work` may choose otherwise
         async with open_library(
             loaded, probe=probe, shared_rules=shared_rules, default_bucket=default_bucket()
         ) as context:

@@ -22,6 +22,7 @@ from quire.cli.library.options import (
 )
 from quire.cli.library.output import span
 from quire.cli.options import print_json
+from quire.cli.signals import forget_signals, stop_twice_on_signals
 from quire.cli.text import printable
 from quire.library import janitor as janitor_module
 from quire.library.context import LibraryContext
@@ -80,23 +81,19 @@ def worker(
         printer = _EventPrinter(json_output=common.json_output, level=settings.library.log_level)
         stop = stop_on_signals(printer.stopping)
         printer.begin(describe_location(loaded, default_bucket()))
-        return await loop.work(context, options, stop, on_event=printer.tell, lookup=ManifestLookup(context))
+        try:
+            return await loop.work(
+                context, options, stop, on_event=printer.tell, lookup=ManifestLookup(context)
+            )
+        finally:
+            forget_signals()
 
     use_library(work, common, probe=not dry_run, shared_rules=True)
 
 
 def stop_on_signals(said: Callable[[str], None]) -> asyncio.Event:
-    """Set by the first signal. The handlers stay: a second one must not end us while a job is given back."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def stopping(number: signal.Signals) -> None:
-        said(number.name)
-        stop.set()
-
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, stopping, number)
-    return stop
+    """Set by the first signal. After a second one there is a second left to give a job back."""
+    return stop_twice_on_signals(_SIGNALS, lambda number: said(number.name))
 
 
 class _EventPrinter:

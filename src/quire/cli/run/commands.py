@@ -87,6 +87,7 @@ def run(
     from quire.assembly.member_pipelines import choose_pipeline
     from quire.batches.folder_run import RunRequest
     from quire.settings import load_here
+    from quire.tools.shares import this_machine
 
     overrides: dict[str, object] = {
         "home": None if home is None else str(home),
@@ -96,7 +97,8 @@ def run(
         "budget.money": budget_money,
     }
     with exit_on_error(json_output=json_output):
-        missing = [path for path in paths if not path.exists()]
+        shares = this_machine()  # one that does not answer would keep this process
+        missing = [path for path in paths if not shares.hold(path) and not path.exists()]
         if missing:
             names = ", ".join(str(path) for path in missing)
             raise typer.BadParameter(f"no such file or folder: {names}")

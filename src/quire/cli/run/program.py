@@ -18,8 +18,9 @@ from msgspec import Struct
 from quire.authoring.loading import make_reference
 from quire.authoring.modules import is_loading
 from quire.authoring.pipeline import Pipeline
-from quire.cli.signals import stop_on_signals
+from quire.cli.signals import forget_signals, stop_on_signals
 from quire.model.errors import Misconfigured, Reject
+from quire.tools.shares import this_machine
 
 if TYPE_CHECKING:
     from quire.batches.batch_run import RunResult
@@ -82,7 +83,8 @@ def run(
             '`if __name__ == "__main__":`'
         )
     paths = [Path(one) for one in ([folder] if isinstance(folder, str | PathLike) else folder)]
-    if missing := [str(path) for path in paths if not path.exists()]:
+    shares = this_machine()  # one that does not answer would keep this process
+    if missing := [str(path) for path in paths if not shares.hold(path) and not path.exists()]:
         raise Misconfigured(f"no such file or folder: {', '.join(missing)}")
     if isinstance(pipeline, Pipeline):
         pipeline.check()
@@ -126,13 +128,17 @@ async def _run(
     reporter = Reporter(json_output=quiet)
     on_main_thread = threading.current_thread() is threading.main_thread()
     stop = stop_on_signals(reporter.say) if on_main_thread else asyncio.Event()
-    with show_progress(reporter) as observer:
-        async with open_engine(
-            settings, pipelines=pipelines, trouble=reporter.report_outage, starts_ahead=True
-        ) as components:
-            changed = await find_code_warnings(components.records, pipelines, name)
-            reporter.warn([*components.warnings, *changed])
-            return await run_folder(request, components.run_context(), observer, stop)
+    try:
+        with show_progress(reporter) as observer:
+            async with open_engine(
+                settings, pipelines=pipelines, trouble=reporter.report_outage, starts_ahead=True
+            ) as components:
+                changed = await find_code_warnings(components.records, pipelines, name)
+                reporter.warn([*components.warnings, *changed])
+                return await run_folder(request, components.run_context(), observer, stop)
+    finally:
+        if on_main_thread:
+            forget_signals()
 
 
 def _describe(result: "RunResult") -> FinishedRun:

@@ -59,8 +59,9 @@ class HostedOrder:
         """The time limit that it has exceeded."""
         if self.started is None:
             return None
-        if now - self.started > self.call.timeout_seconds:
-            return failures.of_timeout(self.call)
+        limit = self.call.limit_seconds(self.progress.total)
+        if now - self.started > limit:
+            return failures.of_timeout(self.call, limit)
         # The last progress may be younger than the last one that was sent.
         if 0 < self.call.stall_seconds < now - self.alive_at - PROGRESS_INTERVAL_SECONDS:
             return failures.of_stall(self.call, self.progress.done, self.progress.total)

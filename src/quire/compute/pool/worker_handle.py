@@ -159,8 +159,9 @@ class WorkerHandle:
         if self.current is None or self.kill_reason is not None:
             return
         call, order = self.current
-        if now - self.current_since > call.timeout_seconds:
-            self.kill_reason = (order, failures.of_timeout(call))
+        limit = call.limit_seconds(self._progress.total)
+        if now - self.current_since > limit:
+            self.kill_reason = (order, failures.of_timeout(call, limit))
         # The last progress may be younger than the last one that was sent.
         elif 0 < call.stall_seconds < now - self._alive_at - PROGRESS_INTERVAL_SECONDS:
             shown = self._progress

@@ -128,10 +128,11 @@ class QueueCompute:
 
     async def submit(self, call: StepCall, orders: list[Order]) -> None:
         now, moment = self._clock.now(), self._clock.monotonic()
-        over_at = moment + self._options.wait_seconds + call.timeout_seconds + self._options.slack_seconds
+        beside = self._options.wait_seconds + self._options.slack_seconds
         sent = []
         for order in orders:
             self._serial += 1
+            over_at = moment + beside + call.longest_seconds(order.file.size)
             sent.append(QueuedOrder(call, order, self._serial, now, over_at))
         self._out.update((one.order.attempt_key, one) for one in sent)
         self._background(self._send(sent))

@@ -218,6 +218,7 @@ def _check_task(task: Task) -> None:
     good = (
         0 < call.timeout_seconds <= LONGEST_TIMEOUT_SECONDS
         and 0 <= call.stall_seconds <= LONGEST_TIMEOUT_SECONDS
+        and 0 <= call.page_seconds <= LONGEST_TIMEOUT_SECONDS
         and 1 <= call.memory_mb <= MAX_MEMORY_MB
         and call.at_once >= 0
         and min(order.batch_no, order.task_no, order.attempt) >= 0

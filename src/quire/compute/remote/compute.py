@@ -90,6 +90,7 @@ class LaunchedOrder:
     def __init__(self, call: StepCall, order: Order, clock: Clock) -> None:
         self.call = call
         self.order = order
+        self.limit_seconds = call.longest_seconds(order.file.size)  # its machine does not say how many pages
         self.started_at = clock.now()
         self.began = clock.monotonic()
         self.batch_id = ""
@@ -213,7 +214,7 @@ class RemoteCompute:
                 continue
             elif sent.handle in ended:
                 await self._settle_ended(sent, ended[sent.handle], now)
-            elif now - sent.began > sent.call.timeout_seconds + self._options.start_seconds:
+            elif now - sent.began > sent.limit_seconds + self._options.start_seconds:
                 await self._time_out(sent)
         if unavailable is not None:
             raise unavailable
@@ -263,7 +264,7 @@ class RemoteCompute:
         if await self._remote_tasks.settle_stored_result(sent.order):
             self._note_settled(sent)
         else:
-            self._fail(sent, failures.of_timeout(sent.call))
+            self._fail(sent, failures.of_timeout(sent.call, sent.limit_seconds))
         self._end(sent)
 
     def _note_settled(self, sent: LaunchedOrder) -> None:

@@ -21,6 +21,7 @@ from msgspec import Struct
 from quire.database.private_files import keep_private
 from quire.database.sql import load_queries
 from quire.model.errors import Stale
+from quire.tools.input_open import open_regular
 
 PIECE_BYTES = 1 << 20
 OURS, SUM, MODIFIED = "user.checksum.quire", "user.checksum.sha256", "user.checksum.mtime"
@@ -89,13 +90,13 @@ class Checksums:
         )
         self._remember = remember
 
-    def sum(self, path: Path, *, reread: bool = False) -> Checksum:
+    def sum(self, path: Path, *, reread: bool = False, below: int = 0) -> Checksum:
         """Raises OSError when the file cannot be read, Stale when it changes meanwhile."""
         before = read_facts(path)
         known = None if reread else self._find(path, before)
         if known is not None:
             return Checksum(known, before.size, remembered=True)
-        digest = _hash_file(path)
+        digest = _hash_file(path, below)
         if read_facts(path) != before:
             raise Stale("the file changed while it was read; try again later", code="changed")
         if self._remember and self._now() - before.modified_ns / 1e9 >= _YOUNG_SECONDS:
@@ -136,8 +137,8 @@ def read_facts(path: Path) -> FileFacts:
     )
 
 
-def _hash_file(path: Path) -> str:
-    with path.open("rb", buffering=0) as file:
+def _hash_file(path: Path, below: int) -> str:
+    with open(open_regular(path, below=below), "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -17,6 +17,8 @@ from msgspec import Struct
 from quire.library.ingest import lfs_pointers
 from quire.library.ingest.lfs_pointers import LfsPointer
 from quire.model.errors import Reject
+from quire.tools.input_open import NotRegularError, open_regular
+from quire.tools.shares import ShareEntry, ShareFacts, this_machine
 
 _MAGIC = b"%PDF"
 _GIT = ".git"
@@ -30,6 +32,7 @@ class FoundPdf(Struct, frozen=True, kw_only=True):
     source: str
     size: int
     pointer: LfsPointer | None = None
+    below: int = 1  # so many of the last names of `path` may not be links when it is opened
 
     @property
     def name(self) -> str:
@@ -63,9 +66,9 @@ def find_pdfs(sources: Sequence[str | Path]) -> Iterator[Finding]:
     Reject with code `bad_path` for a source that does not exist, before anything is read.
     """
     for target in [_parse_target(os.fspath(source)) for source in sources]:
-        real = Path(os.path.realpath(target.root))
+        real = this_machine().resolve(target.root)
         if target.file is not None:
-            yield _classify(target.file, target.root, real, is_named=True)
+            yield _classify(target.file, target.root, real)
         else:
             yield from _walk(target.root, real, target.pattern)
 
@@ -81,7 +84,7 @@ class _Target(Struct, frozen=True):
 def _parse_target(source: str) -> _Target:
     path = _absolute(source)
     try:
-        status = path.stat()
+        status = _stat(path)
     except (OSError, ValueError) as error:
         if not glob.has_magic(source):
             why = getattr(error, "strerror", None) or str(error)
@@ -97,9 +100,17 @@ def _parse_pattern(source: str) -> _Target:
     parts = Path(source).parts
     fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     root = _absolute(Path(*parts[:fixed]))
-    if not root.is_dir():
+    try:
+        is_folder = stat.S_ISDIR(_stat(root).st_mode)
+    except OSError:
+        is_folder = False
+    if not is_folder:
         raise Reject(f"{show_path(source)}: there is no folder {show_path(root)}.", code="bad_path")
     return _Target(root, parts[fixed:])
+
+
+def _stat(path: Path) -> os.stat_result | ShareFacts:
+    return this_machine().stat(path) if this_machine().hold(path) else path.stat()
 
 
 def matches(pattern: Sequence[str], names: Sequence[str]) -> bool:
@@ -131,35 +142,42 @@ def _walk(root: Path, real: Path, pattern: tuple[str, ...]) -> Iterator[Finding]
     stack = [_list_folder(root)]
     while stack:
         for entry, path in stack[-1]:
-            if entry is None:
-                yield RefusedFile(
-                    path=_relative(path, root) or ".",
-                    code="unreadable_folder",
-                    reason="the folder cannot be listed; check its rights",
-                )
+            if isinstance(entry, Reject):
+                yield RefusedFile(path=_relative(path, root) or ".", code=entry.code, reason=str(entry))
             elif entry.is_dir(follow_symlinks=False):
                 if entry.name != _GIT:
                     stack.append(_list_folder(path))
                     break
             elif not pattern or matches(pattern, path.relative_to(root).parts):
-                yield _classify(path, root, real, is_named=False)
+                yield _classify(path, root, real, entry)
         else:
             stack.pop()
 
 
-def _list_folder(folder: Path) -> "Iterator[tuple[os.DirEntry[str] | None, Path]]":
+def _list_folder(folder: Path) -> "Iterator[tuple[os.DirEntry[str] | ShareEntry | Reject, Path]]":
+    """The entries in order, or the reason why the folder cannot be listed."""
+    entries: Sequence[os.DirEntry[str] | ShareEntry]
     try:
-        with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda entry: os.fsencode(entry.name))
+        if this_machine().hold(folder):
+            entries = this_machine().list_folder(folder)
+        else:
+            with os.scandir(folder) as listing:
+                entries = list(listing)
     except OSError:
-        yield None, folder
+        yield Reject("the folder cannot be listed; check its rights", code="unreadable_folder"), folder
         return
-    for entry in entries:
+    except Reject as stalled:
+        yield stalled, folder
+        return
+    for entry in sorted(entries, key=lambda entry: os.fsencode(entry.name)):
         yield entry, folder / entry.name
 
 
-def _classify(path: Path, root: Path, real: Path, *, is_named: bool) -> Finding:
-    if not _has_pdf_name(path.name) and not is_named:
+def _classify(
+    path: Path, root: Path, real: Path, entry: "os.DirEntry[str] | ShareEntry | None" = None
+) -> Finding:
+    """Without an `entry` somebody has named this file."""
+    if not _has_pdf_name(path.name) and entry is not None:
         return OtherFile(path)
     relative = _relative(path, root)
     try:
@@ -170,43 +188,64 @@ def _classify(path: Path, root: Path, real: Path, *, is_named: bool) -> Finding:
             code="bad_name",
             reason="its name, or that of a folder around it, is not UTF-8; rename it",
         )
-    if not is_named and path.is_symlink() and not _is_inside(path, real):
-        return RefusedFile(
-            path=relative,
-            code="link_outside",
-            reason="a link that leads out of the folder, or nowhere; give its target instead",
-        )
+    below = len(path.relative_to(root).parts) if entry is not None else 0
+    if entry is not None and entry.is_symlink():
+        inside = None if this_machine().hold(path) else _resolve_inside(path, real)
+        if inside is None:
+            return RefusedFile(
+                path=relative,
+                code="link_outside",
+                reason="a link that leads out of the folder or nowhere, or lies on a network share; give its "
+                "target instead",
+            )
+        path, below = inside, len(inside.relative_to(real).parts)
+    return _look_at(path, root, relative, below)
+
+
+def _look_at(path: Path, root: Path, relative: str, below: int) -> Finding:
     try:
-        return _read_head(path, root, relative)
+        return _read_head(path, root, relative, below)
+    except NotRegularError:
+        return RefusedFile(
+            path=relative, code="not_a_file", reason="not a regular file (a folder, pipe or device)"
+        )
+    except Reject as stalled:
+        return RefusedFile(path=relative, code=stalled.code, reason=str(stalled))
     except OSError as error:
         return RefusedFile(path=relative, code="unreadable", reason=f"it cannot be read ({error.strerror})")
 
 
-def _read_head(path: Path, root: Path, relative: str) -> Finding:
-    # Without blocking: the file may have become a pipe.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return RefusedFile(
-                path=relative, code="not_a_file", reason="not a regular file (a folder, pipe or device)"
-            )
-        head = os.read(descriptor, lfs_pointers.MAX_POINTER_BYTES)
-    finally:
-        os.close(descriptor)
+def _read_head(path: Path, root: Path, relative: str, below: int) -> Finding:
+    size, head = _open_head(path, below)
     pointer = lfs_pointers.parse_pointer(head)
     if pointer is None and not head.startswith(_MAGIC):
         why = "the file is empty" if not head else "it does not begin with %PDF, nor is it a Git LFS pointer"
         return RefusedFile(path=relative, code="not_a_pdf", reason=f"{why}; open it to see what it is")
-    size = status.st_size if pointer is None else pointer.size or 0
-    return FoundPdf(path=path, relative=relative, source=root.name or "root", size=size, pointer=pointer)
+    size = size if pointer is None else pointer.size or 0
+    source = root.name or "root"
+    return FoundPdf(path=path, relative=relative, source=source, size=size, pointer=pointer, below=below)
 
 
-def _is_inside(path: Path, real: Path) -> bool:
+def _open_head(path: Path, below: int) -> tuple[int, bytes]:
+    """The size of the file and its beginning."""
+    most = lfs_pointers.MAX_POINTER_BYTES
+    if this_machine().hold(path):
+        facts, head = this_machine().read_head(path, most, below=below)
+        return facts.st_size, head
+    descriptor = open_regular(path, below=below)
     try:
-        return Path(os.path.realpath(path, strict=True)).is_relative_to(real)
+        return os.fstat(descriptor).st_size, os.read(descriptor, most)
+    finally:
+        os.close(descriptor)
+
+
+def _resolve_inside(path: Path, real: Path) -> Path | None:
+    """Where a link leads, if that is within the folder."""
+    try:
+        target = Path(os.path.realpath(path, strict=True))
     except OSError:
-        return False
+        return None
+    return target if target.is_relative_to(real) else None
 
 
 def _absolute(path: str | Path) -> Path:

@@ -9,11 +9,12 @@ job is queued, and the manifest is completed from what is found.
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from itertools import chain, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from quire.blobs.port import IfAbsent
 from quire.library import metadata
@@ -30,6 +31,7 @@ from quire.library.protocol import layout
 from quire.library.protocol.bodies import DEFAULT_TIER
 from quire.library.protocol.operator import JobStatus
 from quire.model.errors import Misconfigured, QuireError, Reject, Retry, Stale
+from quire.tools.shares import this_machine
 
 INDEXED_AT_ONCE = 500
 _MAX_FAILURES = 10_000  # listed; the rest is only counted
@@ -163,12 +165,8 @@ class _Run:
 
     async def _ingest_pdf(self, pdf: FoundPdf) -> None:
         try:
-            try:
-                await self._settle(pdf, reread=False)
-            except Stale:
-                if pdf.pointer is not None:
-                    raise
-                await self._settle(pdf, reread=True)  # changed since its checksum was taken: once more
+            async with _on_this_machine(pdf, self._options.scratch) as near:
+                await self._settle_twice(near)
             self._unreachable = 0
         except Misconfigured:
             raise
@@ -182,6 +180,14 @@ class _Run:
         except OSError as error:
             reason = f"it cannot be read ({error.strerror or error})"
             self._fail(RefusedFile(path=pdf.relative, code="unreadable", reason=reason))
+
+    async def _settle_twice(self, pdf: FoundPdf) -> None:
+        try:
+            await self._settle(pdf, reread=False)
+        except Stale:
+            if pdf.pointer is not None:
+                raise
+            await self._settle(pdf, reread=True)  # changed since its checksum was taken: once more
 
     async def _settle(self, pdf: FoundPdf, *, reread: bool) -> None:
         ident, size = await self._identify(pdf, reread=reread)
@@ -200,7 +206,7 @@ class _Run:
         if pdf.pointer is not None:
             return pdf.pointer.oid, pdf.pointer.size or 0
         async with self._hashing:
-            found = await asyncio.to_thread(self._checksums.sum, pdf.path, reread=reread)
+            found = await asyncio.to_thread(self._checksums.sum, pdf.path, reread=reread, below=pdf.below)
         return found.digest, found.size
 
     async def _store_and_queue(self, pdf: FoundPdf, ident: str) -> None:
@@ -302,6 +308,20 @@ class _Run:
         self.counts.failed += 1
         if len(self.counts.failures) < _MAX_FAILURES:
             self.counts.failures.append(failure)
+
+
+@asynccontextmanager
+async def _on_this_machine(pdf: FoundPdf, scratch: Path | None) -> AsyncIterator[FoundPdf]:
+    """A PDF of a network share is copied here first, by a process that may be left behind."""
+    if pdf.pointer is not None or not this_machine().hold(pdf.path):
+        yield pdf
+        return
+    with TemporaryDirectory(prefix="quire-share-", dir=scratch) as folder:
+        copy = Path(folder, "copy")
+        made = await asyncio.to_thread(this_machine().copy, pdf.path, copy, below=pdf.below)
+        if not made.unchanged:
+            raise Stale("the file changed while it was read; try again later", code="changed")
+        yield structs.replace(pdf, path=copy, below=1)
 
 
 def _open_checksum_store(options: IngestOptions) -> ChecksumStore | None:

@@ -7,11 +7,11 @@ replaced. The file and its work tree are only read.
 
 import asyncio
 import hashlib
+import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from quire.blobs.port import Blobs, IfAbsent
 from quire.library import metadata
@@ -21,6 +21,7 @@ from quire.library.ingest.pdf_search import FoundPdf
 from quire.library.protocol import layout
 from quire.model.errors import Missing, Reject, Stale
 from quire.tools import git_lfs
+from quire.tools.input_open import open_regular
 
 SMALL_BYTES = 8 << 20  # up to which a source is sent in one request, on the condition that there is none
 
@@ -55,10 +56,11 @@ async def upload(blobs: Blobs, ident: str, pdf: FoundPdf, source: Path) -> int |
     Stale when the file has another hash, OSError when it cannot be read.
     """
     key = layout.raw(ident)
+    below = pdf.below if source == pdf.path else 1
     size = (await asyncio.to_thread(source.stat)).st_size
     labels = metadata.encode_metadata(pdf.name, pdf.tags, size)
     if size <= SMALL_BYTES:
-        body = await asyncio.to_thread(_read_small, source)
+        body = await asyncio.to_thread(_read_small, source, below)
         _check_digest(hashlib.sha256(body).hexdigest(), ident)
         try:
             await blobs.put(
@@ -72,24 +74,24 @@ async def upload(blobs: Blobs, ident: str, pdf: FoundPdf, source: Path) -> int |
     except Missing:
         # Without a condition, which stores allow only for small objects: two uploads at once write the same
         # bytes.
-        pieces = _read_verified(source, ident)
+        pieces = _read_verified(source, ident, below)
         await blobs.put(key, pieces, content_type=metadata.CONTENT_TYPE, metadata=labels)
         return size
     return None
 
 
-async def _read_verified(source: Path, ident: str) -> AsyncIterator[bytes]:
+async def _read_verified(source: Path, ident: str, below: int) -> AsyncIterator[bytes]:
     digest = hashlib.sha256()
-    file: IO[bytes] = await asyncio.to_thread(source.open, "rb", 0)
-    with file:
+    descriptor = await asyncio.to_thread(open_regular, source, below=below)
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
         while piece := await asyncio.to_thread(file.read, PIECE_BYTES):
             await asyncio.to_thread(digest.update, piece)
             yield piece
     _check_digest(digest.hexdigest(), ident)  # an error here, and the upload keeps nothing of it
 
 
-def _read_small(source: Path) -> bytes:
-    with source.open("rb") as file:
+def _read_small(source: Path, below: int) -> bytes:
+    with open(open_regular(source, below=below), "rb") as file:  # noqa: PTH123 - a descriptor
         return file.read(SMALL_BYTES + PIECE_BYTES)  # a file that has grown has another hash
 
 

@@ -87,8 +87,8 @@ def test_a_file_that_changes_while_it_is_read_has_no_sum(file, monkeypatch):
     attributes = Attributes()
     real = checksums._hash_file
 
-    def slow(path):
-        found = real(path)
+    def slow(path, below):
+        found = real(path, below)
         os.utime(path, ns=(OLD_NS, OLD_NS + 5))
         return found
 
