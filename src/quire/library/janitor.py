@@ -53,27 +53,33 @@ def find_doubt(marks: ListedMarkers, now: float, stale_seconds: float) -> str:
         return "silent" if silent else ""
     if marks.tiers and marks.dead:
         return "contradictory"
-    return _doubt_state(marks, now, stale_seconds) if marks.state else _doubt_stateless(marks)
+    return (_doubt_state if marks.state else _doubt_stateless)(marks, now, stale_seconds)
 
 
-def _doubt_stateless(marks: ListedMarkers) -> str:
+def _doubt_stateless(marks: ListedMarkers, now: float, stale_seconds: float) -> str:
     """The job waits for its first attempt, or a published tool gave it up. A job that was tried has a state,
     unless it was finished and a marker came too late, or a published tool tried it.
     """
-    return "stateless" if marks.tried and not marks.dead else ""
+    if marks.dead:
+        # A published janitor that was slow may have buried a job that was finished meanwhile.
+        return "buried" if now - marks.dead <= stale_seconds else ""
+    return "stateless" if marks.tried else ""
 
 
 def _doubt_state(marks: ListedMarkers, now: float, stale_seconds: float) -> str:
     if not marks.tiers and not marks.dead:
         return "unmarked"
+    state = guess_state(marks.state_size)
     # The state of a job that failed or is dead, and a todo marker: a published tool queued it again. Both may
     # have been written at the same moment, so their times show nothing.
-    if marks.tiers > 1 or (marks.tiers and guess_state(marks.state_size) in {"failed", "dead"}):
+    if marks.tiers > 1 or (marks.tiers and state in {"failed", "dead"}):
         return "contradictory"
-    # A published janitor may have deleted a silent job's lock and queued it: that is much later. An operator
-    # who retried a dead job and got no further than its state left the old marker.
+    # A lock that was deleted too late, a marker that was written too late. An operator who retried a dead job
+    # and got no further than its state left the old marker. A published janitor may have deleted a silent
+    # job's lock and queued it: that is much later.
+    fits = state == ("waiting" if marks.tiers else "dead")
     apart = not 0 <= (marks.todo or marks.dead) - marks.state <= PAIR_SECONDS
-    return "displaced" if apart and now - marks.state > stale_seconds else ""
+    return "displaced" if (apart or not fits) and now - marks.state > stale_seconds else ""
 
 
 class SettledJob(Struct, frozen=True):

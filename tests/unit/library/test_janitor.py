@@ -31,7 +31,10 @@ OLD, FRESH = NOW - 5000, NOW - 10
         (ListedMarkers(tiers=1, todo=OLD + 5, state=OLD), ""),
         (ListedMarkers(dead=OLD), ""),
         (ListedMarkers(dead=OLD, tiers=1, todo=OLD), "contradictory"),  # as other janitors leave it
-        (ListedMarkers(dead=OLD, state=OLD), ""),
+        (ListedMarkers(dead=OLD, state=OLD, state_size=43), ""),
+        (ListedMarkers(dead=OLD, state=OLD, state_size=40), "displaced"),  # it waits, without a marker
+        (ListedMarkers(tiers=1, todo=OLD, state=OLD, state_size=41), "displaced"),  # its lock was deleted
+        (ListedMarkers(dead=FRESH), "buried"),  # perhaps it was finished meanwhile
         (ListedMarkers(dead=OLD, tiers=1, todo=OLD, tried=True), "contradictory"),  # or a retry of theirs
         (ListedMarkers(tiers=1, todo=OLD, tried=True), "stateless"),
         (ListedMarkers(tiers=1, todo=NOW, state=FRESH - 80), ""),  # too early to tell

@@ -7,13 +7,12 @@ of a worker that died stays counted, so that a file that kills its worker ends u
 `requests`.
 """
 
-from collections.abc import Sequence
 from enum import StrEnum
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from quire.library.protocol import layout
-from quire.library.protocol.bodies import DeadMarker, JobRecord, LockMarker, decode, encode_state
+from quire.library.protocol.bodies import DeadMarker, JobRecord, LockMarker, decode, encode_state, guess_state
 from quire.library.protocol.lifecycle import (
     HeldJob,
     JobActor,
@@ -61,21 +60,38 @@ class SettleOutcome(StrEnum):
     LOST = "lost"  # the job changed meanwhile
 
 
+class _FoundJob(Struct, frozen=True, kw_only=True):
+    """A job as it was found. `version` is that of its state object; None: it has none."""
+
+    id: str
+    version: str | None
+    actor: JobActor
+    todos: tuple[SeenTodo, ...] = ()
+
+    def list_keys(self) -> tuple[str, ...]:
+        """Of the todo markers that were seen: a person with a published tool may just be writing another."""
+        return tuple(layout.todo(one.tier, self.id) for one in self.todos)
+
+
 def settle(ident: str, actor: JobActor) -> Operation[SettleOutcome]:
     """Inspect one job and move it on by at most one state."""
     if (yield CheckExists(layout.out(ident), "finished")):
         yield from clear_markers(ident)
         return SettleOutcome.CLEARED
-    found = yield from read(layout.state(ident))
-    if found is None:
-        return (yield from _settle_stateless(ident, actor))
-    job = decode(found.body, JobRecord)
+    body = yield from read(layout.state(ident))
+    if body is None:
+        return (yield from _settle_stateless(_FoundJob(id=ident, version=None, actor=actor)))
+    found, job = _FoundJob(id=ident, version=body.version, actor=actor), decode(body.body, JobRecord)
     # An unreadable state may be a later version's: leave it alone.
     if job is None or (job.state == "running" and not (yield CheckStale(layout.state(ident)))):
         return SettleOutcome.NOTHING
     if job.state == "running":
-        return (yield from _recover(ident, job, found.version, actor))
-    return (yield from _settle_at_rest(ident, job, found.version, actor))
+        return (yield from _recover(found, job))
+    done = yield from _settle_at_rest(found, job)
+    if done is SettleOutcome.NOTHING and guess_state(len(body.body)) != job.state:
+        # Written by an earlier version; padded, it does not look wrong in the next listing.
+        yield SwapObject(layout.state(ident), encode_state(job), body.version, "recover")
+    return done
 
 
 def claim_or_settle(candidate: JobCandidate, actor: JobActor) -> Operation[HeldJob | SettleOutcome]:
@@ -95,160 +111,159 @@ def recover_after_restart(
     """Take back the job of a worker process that died. `attempt` is its attempt, begun at `started`; a job
     that has moved on since is left alone. Does not wait until the job is stale: the worker knows.
     """
-    found = yield from read(layout.state(ident))
-    job = None if found is None else decode(found.body, JobRecord)
-    if found is None or job is None or job.state != "running":
+    body = yield from read(layout.state(ident))
+    job = None if body is None else decode(body.body, JobRecord)
+    if body is None or job is None or job.state != "running":
         return SettleOutcome.NOTHING
     if (job.worker, job.attempt, job.started) != (actor.worker, attempt, started):
         return SettleOutcome.NOTHING
+    found = _FoundJob(id=ident, version=body.version, actor=actor, todos=(yield from read_todos(ident)))
+    placed = structs.replace(job, priority=choose_tier(job, found.todos))
     error = f"the worker {job.worker} died in attempt {attempt}"
-    return (yield from _write(ident, _end(job, actor, error), found.version, actor, RESTART))
+    return (yield from _write(found, _end(placed, actor, error), RESTART))
 
 
-def _recover(ident: str, job: JobRecord, version: str, actor: JobActor) -> Operation[SettleOutcome]:
+def _recover(found: _FoundJob, job: JobRecord) -> Operation[SettleOutcome]:
     """Move a job on whose worker went silent, or which a published tool gave up or retried."""
-    death = yield from _read_foreign_death(ident)
-    todos = yield from read_todos(ident)
-    wish = find_retry(job, todos)
+    death = yield from _read_foreign_death(found.id)
+    found = structs.replace(found, todos=(yield from read_todos(found.id)))
+    wish = find_retry(job, found.todos)
     if wish is not None:
-        retried = apply_retry(job, wish, actor.limit)
-        return (yield from _write(ident, retried, version, actor, wish.marker.recovered_from))
-    moved = _end(job, actor, f"the worker {job.worker} went silent in attempt {job.attempt}")
+        retried = apply_retry(job, wish, found.actor.limit)
+        return (yield from _write(found, retried, wish.marker.recovered_from))
+    moved = _end(job, found.actor, f"the worker {job.worker} went silent in attempt {job.attempt}")
     if death is not None:
         moved = structs.replace(moved, state="dead", error=death.error or moved.error)
-    moved = structs.replace(moved, priority=choose_tier(job, todos))
-    return (yield from _write(ident, moved, version, actor, STALE))
+    moved = structs.replace(moved, priority=choose_tier(job, found.todos))
+    return (yield from _write(found, moved, STALE))
 
 
-def _settle_at_rest(ident: str, job: JobRecord, version: str, actor: JobActor) -> Operation[SettleOutcome]:
+def _settle_at_rest(found: _FoundJob, job: JobRecord) -> Operation[SettleOutcome]:
     """A job that none of our workers has."""
-    lock = yield from read_lock(ident)
-    is_silent = lock is not None and (yield CheckStale(layout.processing(ident)))
-    if lock is not None and not lock.nonce and not is_silent:
-        return SettleOutcome.NOTHING  # a published worker has it
+    lock = yield from read_lock(found.id)
+    if lock is not None:
+        if (yield CheckStale(layout.processing(found.id))):
+            if lock.nonce or job.state == "dead":  # of a claim that was never completed, or left behind
+                yield DeleteObjects((layout.processing(found.id),))
+        elif not lock.nonce:
+            return SettleOutcome.NOTHING  # a published worker has it
+        else:
+            lock = None
     if job.state == "dead":
-        return (yield from _settle_dead(ident, job, version, actor, has_lock=is_silent))
-    silent = lock if is_silent else None
-    return (yield from _settle_open(ident, job, version, actor, silent))
+        return (yield from _settle_dead(found, job))
+    silent = None if lock is None or lock.nonce else lock
+    return (yield from _settle_open(found, job, silent))
 
 
-def _settle_open(
-    ident: str, job: JobRecord, version: str, actor: JobActor, silent: LockMarker | None
-) -> Operation[SettleOutcome]:
+def _settle_open(found: _FoundJob, job: JobRecord, silent: LockMarker | None) -> Operation[SettleOutcome]:
     """Take over what published tools did to a job that waits or failed; else a failed one waits again, and
     the markers of a waiting one are made to follow.
     """
-    traces = yield from _read_traces(ident, silent)
-    wish = find_retry(job, traces.todos)
+    traces = yield from _read_traces(found.id, silent)
+    found = structs.replace(found, todos=traces.todos)
+    wish = find_retry(job, found.todos)
     if wish is not None:
-        retried = apply_retry(job, wish, actor.limit, traces)
-        return (yield from _write(ident, retried, version, actor, wish.marker.recovered_from))
-    placed = structs.replace(job, priority=choose_tier(job, traces.todos))
+        retried = apply_retry(job, wish, found.actor.limit, traces)
+        return (yield from _write(found, retried, wish.marker.recovered_from))
+    placed = structs.replace(job, priority=choose_tier(job, found.todos))
     foreign = find_foreign_attempt(job, traces)
     if foreign is not None:
-        return (yield from _count_attempt(ident, placed, version, foreign, actor))
+        return (yield from _count_attempt(found, placed, foreign))
     if job.state == "failed":
-        return (yield from _write(ident, _end(placed, actor, job.error), version, actor, FAILED_QUEUE))
+        return (yield from _write(found, _end(placed, found.actor, job.error), FAILED_QUEUE))
     if silent is not None:
-        yield DeleteObjects((layout.processing(ident),))
-    return (yield from _follow_markers(ident, job, placed, version, actor, traces.todos))
+        yield DeleteObjects((layout.processing(found.id),))
+    return (yield from _follow_markers(found, job, placed))
 
 
-def _follow_markers(
-    ident: str, job: JobRecord, placed: JobRecord, version: str, actor: JobActor, todos: Sequence[SeenTodo]
-) -> Operation[SettleOutcome]:
+def _follow_markers(found: _FoundJob, job: JobRecord, placed: JobRecord) -> Operation[SettleOutcome]:
     """`placed` is the waiting job in the priority that its markers show."""
     if placed.priority != job.priority:
-        done = yield from _write(ident, placed, version, actor, "")
+        done = yield from _write(found, placed, "")
         return SettleOutcome.REPAIRED if done is SettleOutcome.REQUEUED else done
-    if all(one.tier != job.priority for one in todos):
-        yield from write_markers(ident, job, actor)
+    there = layout.todo(job.priority, found.id)
+    if there not in found.list_keys():
+        yield from write_markers(found.id, job, found.actor, todos=found.list_keys())
         return SettleOutcome.REPAIRED
-    # Of the todo markers only those that were seen: a person may be moving the job to another tier.
-    others = _keys(ident, [one for one in todos if one.tier != job.priority])
-    yield DeleteObjects((*others, layout.failed(ident), layout.dead(ident)))
+    others = (key for key in found.list_keys() if key != there)
+    yield DeleteObjects((*others, layout.failed(found.id), layout.dead(found.id)))
     return SettleOutcome.NOTHING
 
 
-def _count_attempt(
-    ident: str, job: JobRecord, version: str, foreign: ForeignAttempt, actor: JobActor
-) -> Operation[SettleOutcome]:
+def _count_attempt(found: _FoundJob, job: JobRecord, foreign: ForeignAttempt) -> Operation[SettleOutcome]:
     """Take over the count of a published tool. A job that it gave up is dead, unless an operator has just
     retried it: then the dead marker is about to be deleted.
     """
-    if foreign.is_dead and not (yield CheckStale(layout.state(ident))):
+    if foreign.is_dead and not (yield CheckStale(layout.state(found.id))):
         return SettleOutcome.NOTHING
     moved = structs.replace(
         job,
-        state="dead" if foreign.is_dead or foreign.charged >= actor.limit else "waiting",
+        state="dead" if foreign.is_dead or foreign.charged >= found.actor.limit else "waiting",
         attempt=max(job.attempt, foreign.charged),
         charged=foreign.charged,
         error=foreign.error,
     )
-    return (yield from _write(ident, moved, version, actor, STALE if foreign.is_silent else FAILED_QUEUE))
+    return (yield from _write(found, moved, STALE if foreign.is_silent else FAILED_QUEUE))
 
 
-def _settle_dead(
-    ident: str, job: JobRecord, version: str, actor: JobActor, *, has_lock: bool
-) -> Operation[SettleOutcome]:
+def _settle_dead(found: _FoundJob, job: JobRecord) -> Operation[SettleOutcome]:
     """A dead job stays dead, unless a person retried it with a published tool.
 
     That tool writes its todo marker before it deletes the dead one, so they are read in the other order.
     """
-    is_marked = yield CheckExists(layout.dead(ident))
-    todos = yield from read_todos(ident)
-    wish = find_retry(job, todos)
+    is_marked = yield CheckExists(layout.dead(found.id))
+    found = structs.replace(found, todos=(yield from read_todos(found.id)))
+    wish = find_retry(job, found.todos)
     if wish is not None:
-        retried = apply_retry(job, wish, actor.limit)
-        return (yield from _write(ident, retried, version, actor, wish.marker.recovered_from))
+        retried = apply_retry(job, wish, found.actor.limit)
+        return (yield from _write(found, retried, wish.marker.recovered_from))
     if not is_marked:
-        yield from write_markers(ident, job, actor)
+        yield from write_markers(found.id, job, found.actor, todos=found.list_keys())
         return SettleOutcome.REPAIRED
-    lock = (layout.processing(ident),) if has_lock else ()
-    yield DeleteObjects((*_keys(ident, todos), layout.failed(ident), *lock))
+    yield DeleteObjects((*found.list_keys(), layout.failed(found.id)))
     return SettleOutcome.NOTHING
 
 
-def _settle_stateless(ident: str, actor: JobActor) -> Operation[SettleOutcome]:
+def _settle_stateless(found: _FoundJob) -> Operation[SettleOutcome]:
     """Settle a job without a state object, which no worker of ours has claimed: the markers of the published
     tools are settled by their rules, and the job gets a state, so that its attempts are counted from then on.
     """
+    ident = found.id
     lock = yield from read_lock(ident)
     if lock is not None and not (yield CheckStale(layout.processing(ident))):
         return SettleOutcome.NOTHING
     # A published `retry` writes its todo marker before it deletes these: they are read first.
     death = yield from read_death(ident)
     failure = yield from read_failure(ident)
-    if death is None and lock is not None:
-        return (yield from _adopt_silent(ident, lock, actor))
-    if death is None and failure is None:
+    if lock is None and death is None and failure is None:
         return SettleOutcome.NOTHING
-    todos = yield from read_todos(ident)
-    wish = find_retry(None, todos)
+    found = structs.replace(found, todos=(yield from read_todos(ident)))
+    if death is None and lock is not None:
+        return (yield from _adopt_silent(found, lock))
+    wish = find_retry(None, found.todos)
     if wish is not None:
         new = JobRecord(state="waiting", attempt=0, charged=0, nonce="")
-        retried = apply_retry(new, wish, actor.limit, ForeignTraces(failure=failure))
-        return (yield from _write(ident, retried, None, actor, wish.marker.recovered_from))
+        retried = apply_retry(new, wish, found.actor.limit, ForeignTraces(failure=failure))
+        return (yield from _write(found, retried, wish.marker.recovered_from))
     if failure is not None and death is None:
-        tier = choose_foreign_tier(failure.priority, todos)
-        return (yield from _adopt(ident, failure.retries + 1, tier, failure.error, actor, FAILED_QUEUE))
+        tier = choose_foreign_tier(failure.priority, found.todos)
+        return (yield from _adopt(found, failure.retries + 1, tier, failure.error, FAILED_QUEUE))
     # Dead. Published workers leave their lock behind, published janitors the todo marker.
-    yield DeleteObjects((layout.processing(ident), layout.failed(ident), *_keys(ident, todos)))
-    return SettleOutcome.REPAIRED
+    left = () if lock is None and failure is None else (layout.processing(ident), layout.failed(ident))
+    yield DeleteObjects((*left, *found.list_keys()))
+    return SettleOutcome.REPAIRED if left or found.todos else SettleOutcome.NOTHING
 
 
-def _adopt_silent(ident: str, lock: LockMarker, actor: JobActor) -> Operation[SettleOutcome]:
+def _adopt_silent(found: _FoundJob, lock: LockMarker) -> Operation[SettleOutcome]:
     if lock.attempt == 0 and lock.nonce:  # ours, of a claim that got no further: it did not count
-        yield DeleteObjects((layout.processing(ident),))
+        yield DeleteObjects((layout.processing(found.id),))
         return SettleOutcome.REPAIRED
     error = f"the worker {lock.worker} went silent"
-    return (yield from _adopt(ident, lock.retries + 1, lock.priority, error, actor, STALE))
+    return (yield from _adopt(found, lock.retries + 1, lock.priority, error, STALE))
 
 
-def _adopt(
-    ident: str, charged: int, tier: str, error: str, actor: JobActor, reason: str
-) -> Operation[SettleOutcome]:
-    last = charged >= actor.limit
+def _adopt(found: _FoundJob, charged: int, tier: str, error: str, reason: str) -> Operation[SettleOutcome]:
+    last = charged >= found.actor.limit
     job = JobRecord(
         state="dead" if last else "waiting",
         attempt=charged,
@@ -257,22 +272,21 @@ def _adopt(
         priority=tier,
         error=error,
     )
-    return (yield from _write(ident, job, None, actor, reason))
+    return (yield from _write(found, job, reason))
 
 
-def _write(
-    ident: str, job: JobRecord, version: str | None, actor: JobActor, reason: str
-) -> Operation[SettleOutcome]:
+def _write(found: _FoundJob, job: JobRecord, reason: str) -> Operation[SettleOutcome]:
     """Write the state, if it is still as it was read, and the markers that belong to it."""
+    actor = found.actor
     moved = structs.replace(job, nonce=actor.nonce(), updated=actor.millis)
-    key, body = layout.state(ident), encode_state(moved)
-    if version is None:
+    key, body = layout.state(found.id), encode_state(moved)
+    if found.version is None:
         written: str | None = yield CreateObject(key, body, "adopt")
     else:
-        written = yield SwapObject(key, body, version, "recover")
+        written = yield SwapObject(key, body, found.version, "recover")
     if written is None:
         return SettleOutcome.LOST  # or our own write: then the next pass corrects the markers
-    yield from write_markers(ident, moved, actor, recovered_from=reason)
+    yield from write_markers(found.id, moved, actor, recovered_from=reason, todos=found.list_keys())
     return SettleOutcome.DEAD if moved.state == "dead" else SettleOutcome.REQUEUED
 
 
@@ -295,7 +309,3 @@ def _read_traces(ident: str, silent: LockMarker | None) -> Operation[ForeignTrac
 def _read_foreign_death(ident: str) -> Operation[DeadMarker | None]:
     death = yield from read_death(ident)
     return None if death is None or death.attempt else death
-
-
-def _keys(ident: str, todos: Sequence[SeenTodo]) -> tuple[str, ...]:
-    return tuple(layout.todo(one.tier, ident) for one in todos)

@@ -6,7 +6,7 @@ works on it. A worker that gets the answer `None` has lost the job and must not 
 `requests`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 
@@ -105,9 +105,10 @@ def try_claim(candidate: JobCandidate, actor: JobActor) -> Operation[HeldJob | R
     if (yield CheckExists(layout.out(ident), "finished")):
         yield from clear_markers(ident)
         return Refusal.TAKEN
-    # A published tool may have given the job up since it was listed; its empty todo marker stays then. Only
+    # A published tool may have given a new job up since it was listed; its empty todo marker stays then. Only
     # the winner of a claim looks: to the losers it would cost as much as a claim.
-    death = (yield from read_death(ident)) if candidate.blank else None
+    is_new = candidate.blank and claimed.job.attempt == 1
+    death = (yield from read_death(ident)) if is_new else None
     if death is not None:
         job = structs.replace(claimed.job, charged=death.total_retries, error=death.error)
         yield from _give_up(candidate, job, claimed.version, actor)
@@ -176,13 +177,19 @@ def clear_markers(ident: str) -> Operation[None]:
 
 
 def write_markers(
-    ident: str, job: JobRecord, actor: JobActor, *, recovered_from: str = ""
+    ident: str,
+    job: JobRecord,
+    actor: JobActor,
+    *,
+    recovered_from: str = "",
+    todos: Sequence[str] | None = None,
 ) -> Operation[None]:
     """Write the markers that belong to the state. They are hints: a janitor corrects markers written too
-    late.
+    late. `todos` are the keys of the todo markers that were seen; others stay, as a person with a published
+    tool may just be putting one there.
     """
-    todo = layout.todo(job.priority, ident)
-    others = tuple(key for key in layout.todos(ident) if key != todo)
+    todo, seen = layout.todo(job.priority, ident), layout.todos(ident) if todos is None else todos
+    others = tuple(key for key in seen if key != todo)
     lock, failed, dead = layout.processing(ident), layout.failed(ident), layout.dead(ident)
     if job.state == "waiting":
         waiting = TodoMarker(
@@ -206,8 +213,10 @@ def write_markers(
             priority=job.priority,
             attempt=job.attempt,
         )
+        # The todo markers first: a person who sees that it failed may put one there at once.
+        yield DeleteObjects(tuple(seen))
         yield PutObject(failed, encode(failure))
-        yield DeleteObjects((todo, *others, lock, dead))
+        yield DeleteObjects((lock, dead))
     elif job.state == "dead":
         death = DeadMarker(
             error=job.error,
@@ -216,8 +225,9 @@ def write_markers(
             priority=job.priority,
             attempt=job.attempt,
         )
+        yield DeleteObjects(tuple(seen))
         yield PutObject(dead, encode(death))
-        yield DeleteObjects((todo, *others, lock, failed))
+        yield DeleteObjects((lock, failed))
 
 
 def _start_attempt(

@@ -115,9 +115,9 @@ def count_todo(job: JobRecord, todo: SeenTodo, limit: int) -> JobRecord:
     """A waiting job as its todo marker shows it: a published tool may have retried or counted it."""
     if find_retry(job, (todo,)) is not None:
         return apply_retry(job, todo, limit)
-    if todo.marker.retries <= job.charged or not (todo.is_foreign or job.attempt == 0):
-        return job
     tried = todo.marker.retries
+    if tried <= job.charged or todo.digest == job.heard or not (todo.is_foreign or job.attempt == 0):
+        return job
     return structs.replace(job, attempt=max(job.attempt, tried), charged=tried)
 
 
@@ -155,7 +155,8 @@ def find_foreign_attempt(job: JobRecord, traces: ForeignTraces) -> ForeignAttemp
     if silent is not None and silent.retries >= job.charged:
         error = f"the worker {silent.worker} went silent"
         return ForeignAttempt(charged=silent.retries + 1, error=error, is_silent=True)
-    counted = [one for one in traces.todos if one.is_foreign and one.marker.retries > job.charged]
+    foreign = (one for one in traces.todos if one.is_foreign and one.digest != job.heard)
+    counted = [one for one in foreign if one.marker.retries > job.charged]
     if counted:  # by a published janitor
         most = max(counted, key=lambda one: one.marker.retries)
         return ForeignAttempt(charged=most.marker.retries, error=most.error)
