@@ -185,8 +185,8 @@ def write_markers(
     todos: Sequence[str] | None = None,
 ) -> Operation[None]:
     """Write the markers that belong to the state. They are hints: a janitor corrects markers written too
-    late. `todos` are the keys of the todo markers that were seen; others stay, as a person with a published
-    tool may just be putting one there.
+    late. `todos` are the keys of the todo markers that were seen; others stay and are not overwritten, as a
+    person with a published tool may just have put one there.
     """
     todo, seen = layout.todo(job.priority, ident), layout.todos(ident) if todos is None else todos
     others = tuple(key for key in seen if key != todo)
@@ -200,7 +200,8 @@ def write_markers(
             attempt=job.attempt,
             nonce=job.nonce,
         )
-        yield PutObject(todo, encode(waiting))
+        is_new = todos is not None and todo not in todos
+        yield CreateObject(todo, encode(waiting)) if is_new else PutObject(todo, encode(waiting))
         yield DeleteObjects((*others, lock, failed, dead))
     elif job.state == "failed":
         retries = max(0, job.charged - 1)
