@@ -1,5 +1,6 @@
 """The published tools and ours on one bucket of a real S3 server, in both directions and at the same time."""
 
+import asyncio
 import hashlib
 import io
 import json
@@ -8,6 +9,7 @@ import zipfile
 import msgspec
 import pytest
 from obstore.store import S3Store
+from tests.situations.libraries import worker_options
 from tests.standins.blobforge import Blobforge, BucketClient
 
 from quire.blobs.s3 import S3Blobs
@@ -15,10 +17,13 @@ from quire.blobs.s3.objects import S3Objects
 from quire.library import job_control, listing
 from quire.library.context import LibraryContext, LibraryRules
 from quire.library.hydration import HydrationOutcome, HydrationSource, hydrate
+from quire.library.janitor import sweep
 from quire.library.protocol import janitor, layout, lifecycle
 from quire.library.protocol.lifecycle import JobCandidate
 from quire.library.protocol.operator import JobStatus
 from quire.library.status import read_status
+from quire.library.worker.job_run import JobOutcome
+from quire.library.worker.loop import work
 from quire.system import SystemClock, SystemIds
 
 pytestmark = pytest.mark.service
@@ -263,3 +268,124 @@ async def test_turns_of_both_makes_count_together(context, theirs, books, job):
         await settled(stale(context), job)
     assert tries == 4
     assert (await read_status(context, job)).standing is JobStatus.DEAD
+
+
+async def buried(context, theirs, books, job, tier="3_normal"):
+    """Our workers tried it until it was dead."""
+    theirs.ingest(books, tier)
+    for _ in range(context.rules.max_retries + 1):
+        held = await claimed(context, job)
+        await context.perform(lifecycle.fail(held, context.actor("ours"), "poison"))
+        await settled(context, job)
+    assert (await read_status(context, job)).standing is JobStatus.DEAD
+
+
+async def run_once(context, tmp_path):
+    options = worker_options(tmp_path / "scratch", run_once=True, sweep=True)
+    return (await work(context, options, asyncio.Event())).outcomes
+
+
+@pytest.mark.parametrize("looks", ["worker", "janitor"])
+async def test_their_retry_of_what_we_buried_wins(context, theirs, books, job, tmp_path, looks):
+    """Within a second: no time in a listing shows that anything happened since it was dead."""
+    await buried(context, theirs, books, job)
+    assert theirs.retry(job, "2_high") == 0
+    seen = await read_status(context, job)
+    assert (seen.standing, seen.priority, seen.error) == (JobStatus.QUEUED, "2_high", "poison")
+    if looks == "janitor":
+        assert (await sweep(context)).counts == {"requeued": 1}
+        assert await markers(context, job) == [f"queue/state/{job}", f"queue/todo/2_high/{job}"]
+        assert (await claimed(context, job)).job.charged == 4, "one more attempt"
+    else:
+        assert await run_once(context, tmp_path) == {JobOutcome.DONE: 1}
+
+
+async def test_their_retry_from_zero_gives_all_attempts(context, theirs, books, job):
+    await buried(context, theirs, books, job)
+    assert theirs.retry(job, reset=True) == 0
+    await sweep(context)
+    held = await claimed(context, job)
+    assert (held.job.charged, held.job.priority) == (1, "3_normal")
+    await context.perform(lifecycle.fail(held, context.actor("ours"), "poison"))
+    assert theirs.retry(job) == 0
+    await sweep(context)
+    assert theirs.status(job)[0] == "QUEUED"
+
+
+async def test_a_retry_of_theirs_counts_once(context, theirs, books, job):
+    await buried(context, theirs, books, job)
+    assert theirs.retry(job) == 0
+    kept = theirs.bucket.get(f"queue/todo/3_normal/{job}")
+    held = None
+    await sweep(context)
+    held = await claimed(context, job)
+    await context.perform(lifecycle.fail(held, context.actor("ours"), "poison"))
+    theirs.bucket.put(f"queue/todo/3_normal/{job}", kept)  # as if its deletion had failed
+    await sweep(context)
+    assert (await read_status(context, job)).standing is JobStatus.DEAD
+    assert await markers(context, job) == [f"queue/dead/{job}", f"queue/state/{job}"]
+
+
+async def test_what_they_gave_up_is_dead_to_us_at_once(context, theirs, books, job):
+    theirs.ingest(books, "2_high")
+    held = await claimed(context, job)
+    await context.perform(lifecycle.release(held, context.actor("ours"), "graceful_shutdown"))
+    waiting = await candidate(context, job)
+    theirs.bucket.put(f"queue/dead/{job}", b'{"error": "theirs", "total_retries": 4, "reason": "exceeded"}')
+    seen = await read_status(context, job)
+    assert (seen.standing, seen.error) == (JobStatus.DEAD, "theirs")
+    assert list((await listing.list_queue(context)).dead) == [job]
+    assert await context.perform(lifecycle.claim(waiting, context.actor("ours"))) is None
+    await settled(stale(context), job)
+    assert await markers(context, job) == [f"queue/dead/{job}", f"queue/state/{job}"]
+    assert (await job_control.retry(context, job)).changed
+    assert (await read_status(context, job)).priority == "2_high"
+
+
+async def test_an_old_listing_does_not_revive_what_they_gave_up(context, theirs, books, job):
+    theirs.ingest(books, "1_critical")
+    waiting = await candidate(context, job)
+    theirs.bucket.put(f"queue/dead/{job}", b'{"error": "theirs", "total_retries": 4}')
+    assert await context.perform(lifecycle.claim(waiting, context.actor("ours"))) is None
+    seen = await read_status(context, job)
+    assert (seen.standing, seen.error) == (JobStatus.DEAD, "theirs")
+    assert theirs.status(job)[0] == "DEAD"
+
+
+@pytest.mark.parametrize("makes", ["ours", "theirs"])
+async def test_the_priority_of_a_marker_wins_over_the_default(context, theirs, books, job, makes):
+    theirs.ingest(books, "1_critical")
+    assert theirs.acquire() == job
+    theirs.fail(job, "out of memory")  # its marker says no priority; the todo marker stays
+    if makes == "theirs":
+        theirs.janitor()  # and puts a second one into the default tier
+    else:
+        await sweep(context)
+    assert (await read_status(context, job)).priority == "1_critical"
+    assert (await claimed(context, job)).job.priority == "1_critical"
+
+
+async def test_their_change_of_priority_stays(context, theirs, books, job):
+    theirs.ingest(books)
+    held = await claimed(context, job)
+    await context.perform(lifecycle.release(held, context.actor("ours"), "graceful_shutdown"))
+    assert theirs.reprioritize(job, "1_critical") == 0
+    assert (await read_status(context, job)).priority == "1_critical"
+    assert await settled(context, job) is janitor.SettleOutcome.REPAIRED
+    assert await markers(context, job) == [f"queue/state/{job}", f"queue/todo/1_critical/{job}"]
+    # It copies before it deletes: a janitor between the two keeps the copy.
+    theirs.bucket.put(f"queue/todo/5_background/{job}", theirs.bucket.get(f"queue/todo/1_critical/{job}"))
+    await settled(context, job)
+    assert await markers(context, job) == [f"queue/state/{job}", f"queue/todo/5_background/{job}"]
+    assert (await claimed(context, job)).job.priority == "5_background"
+
+
+async def test_a_failed_job_that_their_janitor_queued_is_claimed_at_once(
+    context, theirs, books, job, tmp_path
+):
+    theirs.ingest(books)
+    held = await claimed(context, job)
+    await context.perform(lifecycle.fail(held, context.actor("ours"), "no text"))
+    assert theirs.janitor() == [job]
+    assert (await read_status(context, job)).standing is JobStatus.QUEUED
+    assert await run_once(context, tmp_path) == {JobOutcome.DONE: 1}

@@ -5,8 +5,10 @@
 
 import pytest
 
-from quire.library.protocol import lifecycle
+from quire.library import janitor as sweeps
+from quire.library.protocol import janitor, lifecycle, operator
 from quire.library.protocol.requests import Operation
+from tests.simulation.library import published
 from tests.simulation.library.explorer import Explorer
 from tests.simulation.library.situations import Budget
 
@@ -99,3 +101,42 @@ def test_attempts_that_are_counted_at_their_end_never_end(monkeypatch: pytest.Mo
     )
     wanted = "more attempts than allowed"
     assert wanted in Explorer(budget).run(until={wanted}).violations
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", published.SMALL.values(), ids=published.SMALL.keys())
+def test_nothing_is_stranded_beside_published_tools(budget: Budget) -> None:
+    explored = Explorer(budget).run()
+    assert explored.violations == {}
+    assert explored.situations > 5_000
+
+
+def test_a_retry_of_theirs_that_is_not_read_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(janitor, "find_retry", lambda *_: None)
+    monkeypatch.setattr(operator, "find_retry", lambda *_: None)
+    budget = published.SMALL["their retry of a dead job"]
+    wanted = {"a retry by a person was undone"}
+    assert wanted <= set(Explorer(budget).run(until=wanted).violations)
+
+
+def test_a_job_that_nobody_looks_at_is_stranded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As before the size of a state told what it says, and before workers settled what they cannot claim."""
+
+    def ignore_rest(
+        candidate: lifecycle.JobCandidate, actor: lifecycle.JobActor
+    ) -> Operation[lifecycle.HeldJob | lifecycle.Refusal]:
+        return (yield from lifecycle.claim(candidate, actor)) or lifecycle.Refusal.TAKEN
+
+    monkeypatch.setattr(sweeps, "guess_state", lambda _: "waiting")
+    monkeypatch.setattr(janitor, "try_claim", ignore_rest)
+    wanted = {"stranded: a todo marker that no worker claims"}
+    for name in ("their retry of a dead job", "their janitor at a failed job"):
+        found = Explorer(published.SMALL[name]).run(until=wanted)
+        assert wanted <= set(found.violations), name
+
+
+def test_a_change_of_priority_that_is_not_read_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(janitor, "choose_tier", lambda job, _: job.priority)
+    wanted = {"a change of priority was undone"}
+    found = Explorer(published.SMALL["their reprioritize"]).run(until=wanted)
+    assert wanted <= set(found.violations)

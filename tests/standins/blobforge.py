@@ -254,6 +254,43 @@ class Blobforge:
         }
         self.bucket.put(f"queue/dead/{job}", json.dumps(said | {"reason": "exceeded_max_retries"}).encode())
 
+    def retry(self, job: str, tier: str = "3_normal", *, reset: bool = False) -> int:
+        """The exit code. Its marker is there before the old one goes; a todo marker that a failed job kept
+        makes it "already queued".
+        """
+        if self.bucket.has(f"store/out/{job}.zip") or self._tier(job):
+            return 1
+        if self.bucket.has(f"queue/processing/{job}"):
+            return 1
+        source = next((word for word in ("dead", "failed") if self.bucket.has(f"queue/{word}/{job}")), "")
+        if not source and not self.bucket.has(f"store/raw/{job}.pdf"):
+            return 1
+        there = self.bucket.body(f"queue/{source}/{job}") if source else {}
+        said = {
+            "retries": 0 if reset else there.get("retries", there.get("total_retries", 0)),
+            "queued_at": round(self._now() * 1000),
+            "recovered_from": f"manual_retry_{'dead-letter' if source == 'dead' else source or 'raw'}",
+            "previous_error": there.get("error"),
+        }
+        self.bucket.put(f"queue/todo/{tier}/{job}", json.dumps(said).encode())
+        if source:
+            self.bucket.delete(f"queue/{source}/{job}")
+        return 0
+
+    def reprioritize(self, job: str, tier: str) -> int:
+        """The exit code. Copies the marker, whatever is in it, and deletes the original."""
+        places = (f"queue/processing/{job}", f"store/out/{job}.zip", f"queue/dead/{job}")
+        there = "" if any(self.bucket.has(key) for key in places) else self._tier(job)
+        if not there:
+            return 1
+        if there != tier:
+            self.bucket.put(f"queue/todo/{tier}/{job}", self.bucket.get(f"queue/todo/{there}/{job}") or b"")
+            self.bucket.delete(f"queue/todo/{there}/{job}")
+        return 0
+
+    def _tier(self, job: str) -> str:
+        return next((tier for tier in TIERS if self.bucket.has(f"queue/todo/{tier}/{job}")), "")
+
     def status(self, job: str) -> tuple[str, dict[str, Any]]:
         """In their order of precedence, with the body of the marker."""
         if self.bucket.has(f"store/out/{job}.zip"):

@@ -15,6 +15,7 @@ from msgspec import Struct, field, structs
 
 from quire.library.context import LibraryContext
 from quire.library.protocol import layout
+from quire.library.protocol.bodies import guess_state
 from quire.library.protocol.janitor import SettleOutcome, settle
 from quire.model.clock import Clock
 from quire.model.errors import Reject, Retry, Stale
@@ -25,6 +26,7 @@ AT_ONCE = 8
 CLOCKS, SWEPT = "registry/clock", "registry/swept.json"
 PAIR_SECONDS = 30.0  # a state and its marker that were written together are no further apart
 CLOCK_SECONDS = 3600.0  # reading the time never takes this long
+QUEUED_AGAIN = frozenset({SettleOutcome.REQUEUED, SettleOutcome.REPAIRED})
 
 
 class ListedMarkers(Struct):
@@ -37,6 +39,7 @@ class ListedMarkers(Struct):
     failed: bool = False
     dead: float = 0.0
     state: float = 0.0
+    state_size: int = 0
 
 
 def find_doubt(marks: ListedMarkers, now: float, stale_seconds: float) -> str:
@@ -48,18 +51,35 @@ def find_doubt(marks: ListedMarkers, now: float, stale_seconds: float) -> str:
         # only its lock, and must not lose it.
         silent = now - max(marks.state, marks.processing) > stale_seconds
         return "silent" if silent else ""
-    if not marks.state:
-        # The job waits for its first attempt, or a published tool gave it up. A job that was tried has a
-        # state, unless it was finished and a marker came too late, or a published tool tried it.
-        return "stateless" if marks.tried and not marks.dead else ""
+    if marks.tiers and marks.dead:
+        return "contradictory"
+    return (_doubt_state if marks.state else _doubt_stateless)(marks, now, stale_seconds)
+
+
+def _doubt_stateless(marks: ListedMarkers, now: float, stale_seconds: float) -> str:
+    """The job waits for its first attempt, or a published tool gave it up. A job that was tried has a state,
+    unless it was finished and a marker came too late, or a published tool tried it.
+    """
+    if marks.dead:
+        # A published janitor that was slow may have buried a job that was finished meanwhile.
+        return "buried" if now - marks.dead <= stale_seconds else ""
+    return "stateless" if marks.tried else ""
+
+
+def _doubt_state(marks: ListedMarkers, now: float, stale_seconds: float) -> str:
     if not marks.tiers and not marks.dead:
         return "unmarked"
-    if marks.tiers > 1 or (marks.tiers and marks.dead):
+    state = guess_state(marks.state_size)
+    # The state of a job that failed or is dead, and a todo marker: a published tool queued it again. Both may
+    # have been written at the same moment, so their times show nothing.
+    if marks.tiers > 1 or (marks.tiers and state in {"failed", "dead"}):
         return "contradictory"
-    # A published janitor may have deleted a silent job's lock and queued it: that is much later. An operator
-    # who retried a dead job and got no further than its state left the old marker.
+    # A lock that was deleted too late, a marker that was written too late. An operator who retried a dead job
+    # and got no further than its state left the old marker. A published janitor may have deleted a silent
+    # job's lock and queued it: that is much later.
+    fits = state == ("waiting" if marks.tiers else "dead")
     apart = not 0 <= (marks.todo or marks.dead) - marks.state <= PAIR_SECONDS
-    return "displaced" if apart and now - marks.state > stale_seconds else ""
+    return "displaced" if (apart or not fits) and now - marks.state > stale_seconds else ""
 
 
 class SettledJob(Struct, frozen=True):
@@ -84,7 +104,7 @@ class SweepReport(Struct, kw_only=True):
 
     @property
     def requeued(self) -> int:
-        return self.counts.get(SettleOutcome.REQUEUED, 0) + self.counts.get(SettleOutcome.REPAIRED, 0)
+        return sum(one.done in QUEUED_AGAIN for one in self.settled)
 
     @property
     def changed(self) -> int:
@@ -173,7 +193,7 @@ def _note_marker(marks: dict[str, ListedMarkers], seen: ObjectInfo) -> None:
     if folder == layout.PROCESSING:
         one.processing = seen.modified_at
     elif folder == layout.STATE:
-        one.state = seen.modified_at
+        one.state, one.state_size = seen.modified_at, seen.size
     elif folder == layout.FAILED:
         one.failed = True
     elif folder == layout.DEAD:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from msgspec import Struct
 
 from quire.library.context import LibraryContext
-from quire.library.protocol import layout, operator
+from quire.library.protocol import layout, lifecycle, operator
 from quire.library.protocol.lifecycle import JobActor
 from quire.library.protocol.operator import ActionResult, ActionTaken, JobStatus
 from quire.library.protocol.requests import Operation
@@ -92,9 +92,11 @@ async def clear_dead(
 
     async def one(job: str) -> JobChange:
         view = await context.perform(operator.inspect_job(job))
-        if view.status is not JobStatus.DEAD:
+        if view.status is JobStatus.DONE and not dry_run:  # a slow janitor buried it after that
+            await context.perform(lifecycle.clear_markers(job))
+        if view.status not in {JobStatus.DEAD, JobStatus.DONE}:
             return JobChange(job=job, was=view.status, refused=f"{job} is no longer dead; left alone.")
-        if not dry_run:
+        if view.status is JobStatus.DEAD and not dry_run:
             # The state last: while it exists, the janitor puts a missing marker back.
             await context.objects.delete([*layout.todos(job), layout.failed(job), layout.dead(job)])
             await context.objects.delete([layout.state(job)])

@@ -13,21 +13,23 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from itertools import count
 from typing import Any
 
-from quire.library.protocol import janitor, layout, lifecycle, operator
+from quire.library.protocol import layout
 from quire.library.protocol.bodies import JobRecord, decode
-from quire.library.protocol.lifecycle import HeldJob, JobActor, JobCandidate
+from quire.library.protocol.lifecycle import HeldJob
 from quire.library.protocol.requests import (
     CheckStale,
     CommitResult,
     CreateObject,
     DeleteObjects,
     Operation,
+    PutObject,
     StoreRequest,
     SwapObject,
 )
+from tests.simulation.library import published
+from tests.simulation.library.operations import CHOICES, build_operation, list_actors, skip_unused
 from tests.simulation.library.situations import (
     JOB,
     OUT,
@@ -36,6 +38,7 @@ from tests.simulation.library.situations import (
     Actor,
     BrokenError,
     Budget,
+    CopyObject,
     Explored,
     Facts,
     Situation,
@@ -58,15 +61,9 @@ class Explorer:
     def run(self, *, until: Collection[str] = ()) -> Explored:
         """Explore everything; or, when violations are named, only until they are found."""
         budget = self._budget
-        actors = [Actor(f"w{no}", budget.claims) for no in range(budget.workers)]
-        actors += [Actor(f"j{no}", budget.passes) for no in range(budget.janitors)]
-        if budget.people:
-            actors.append(Actor("p0", budget.people))
-        first = Situation(
-            ((layout.todo(TIER, JOB), b""),),
-            tuple(actors),
-            Facts(budget.crashes, budget.lost, budget.releases),
-        )
+        store, begun = self._prepare()
+        facts = Facts(budget.crashes, budget.lost, budget.releases, begun=begun)
+        first = Situation(store, list_actors(budget), facts)
         parents: dict[Situation, tuple[Situation | None, str]] = {first: (None, "")}
         waiting = deque([first])
         found: dict[str, Violation] = {}
@@ -89,6 +86,19 @@ class Explorer:
                 raise AssertionError(f"more than {budget.most} situations: choose a smaller budget")
         return Explored(len(parents), found)
 
+    def _prepare(self) -> tuple[Store, tuple[int, ...]]:
+        """The store at the beginning, and the attempts begun so far."""
+        store = {layout.todo(TIER, JOB): b""}
+        if self._budget.is_mixed:
+            store[layout.raw(JOB)] = b"a source"
+        begun = {"todo": 0, "failed": 1, "dead": self._budget.limit}[self._budget.start]
+        for number in range(begun):
+            if number:
+                self._run_alone(store, "settle", f"before{number}")
+            held = self._run_alone(store, "claim", f"early{number}", TIER, not store[layout.todo(TIER, JOB)])
+            self._run_alone(store, "fail", f"failed{number}", held)
+        return tuple(sorted(store.items())), tuple(range(1, begun + 1))
+
     def _list_moves(self, here: Situation) -> Iterator[tuple[str, Callable[[], Situation]]]:
         ended = True
         for no, actor in enumerate(here.actors):
@@ -110,26 +120,26 @@ class Explorer:
         self, here: Situation, actor: Actor
     ) -> Iterator[tuple[str, str, tuple[Any, ...], Actor]]:
         """What an actor may begin now: (description, operation, arguments, actor afterwards)."""
-        if actor.name.startswith("j"):
-            if actor.left:
-                yield "looks", "settle", (actor.left,), actor._replace(left=actor.left - 1)
-            return
-        if actor.name.startswith("p"):
-            if actor.left:
-                after = actor._replace(left=actor.left - 1)
-                yield "tries it again", "retry", (actor.left,), after
-                yield "takes it back", "cancel", (actor.left,), after
-            return
-        if actor.held is None:
-            if actor.left:
-                yield "claims", "claim", (actor.left,), actor._replace(left=actor.left - 1)
-            return
+        after = actor._replace(left=actor.left - 1)
+        if actor.held is not None:
+            yield from self._list_endings(here, actor, actor.held)
+        elif actor.left and actor.name[0] == "w":
+            seen = dict.fromkeys([(TIER, True), *(published.list_todos(dict(here.store)))])
+            for tier, blank in seen if self._budget.is_mixed else [(TIER, True)]:
+                yield f"claims from {tier}", "claim", (tier, blank, actor.left), after
+        elif actor.left:
+            for move, op in CHOICES[actor.name[0]].items():
+                yield move, op, (actor.left,), after
+
+    def _list_endings(
+        self, here: Situation, actor: Actor, held: HeldJob
+    ) -> Iterator[tuple[str, str, tuple[Any, ...], Actor]]:
         if actor.beats:
-            yield "beats", "beat", (actor.held, actor.beats), actor._replace(beats=actor.beats - 1)
-        yield "finishes", "finish", (actor.held,), actor
-        yield "fails", "fail", (actor.held,), actor
+            yield "beats", "beat", (held, actor.beats), actor._replace(beats=actor.beats - 1)
+        yield "finishes", "finish", (held,), actor
+        yield "fails", "fail", (held,), actor
         if here.facts.releases:
-            yield "releases", "release", (actor.held,), actor
+            yield "releases", "release", (held,), actor
 
     def _begin(self, here: Situation, no: int, actor: Actor, op: str, args: tuple[Any, ...]) -> Situation:
         facts = here.facts
@@ -160,7 +170,9 @@ class Explorer:
     def _judge(self, here: Situation, no: int, *, stale: bool) -> Situation:
         facts = here.facts
         there = job_in(here.store)
-        if stale and there is not None and there.state == "running":
+        if stale and here.actors[no].op == "their janitor":
+            facts = facts._replace(disturbed=True)
+        elif stale and there is not None and there.state == "running":
             facts = facts._replace(judged=facts.judged | {there.attempt}, disturbed=True)
         return self._take_answer(here, no, stale, here.store, facts)
 
@@ -174,10 +186,27 @@ class Explorer:
             demand(facts.committed == 1, "two results were committed")
         elif isinstance(request, CreateObject | SwapObject) and answer is not None:
             facts = self._check_write(here, actor, request, facts)
+        elif actor.name[0] in "rm" and isinstance(request, PutObject | CopyObject):
+            facts = self._note_wish(here, request, facts)
         if lost:
             facts = facts._replace(lost=facts.lost - 1)
             answer = False if isinstance(request, CommitResult) else None
         return self._take_answer(here, no, answer, tuple(sorted(store.items())), facts)
+
+    @staticmethod
+    def _note_wish(here: Situation, request: PutObject | CopyObject, facts: Facts) -> Facts:
+        """A person with a published tool queues the job again, or moves it; it counts if the job is still in
+        the state in which that tool found it.
+        """
+        there = job_in(here.store)
+        if isinstance(request, CopyObject):
+            is_waiting = there is None or there.state == "waiting"
+            attempt = 0 if there is None else there.attempt
+            return facts._replace(moved_at=attempt if is_waiting else -1)
+        facts = facts._replace(asked=facts.asked + 1, disturbed=True)
+        found = {"failed": b"manual_retry_failed", "dead": b"manual_retry_dead-letter"}
+        is_same = there is not None and found.get(there.state, b"?") in request.body
+        return facts._replace(asked_at=there.attempt) if there is not None and is_same else facts
 
     def _is_dropped(self, request: StoreRequest) -> bool:
         why: str = getattr(request, "why", "")
@@ -203,6 +232,10 @@ class Explorer:
         before, after = job_in(here.store), decode(request.body, JobRecord)
         if after is None:
             raise BrokenError("an unreadable state was written")
+        if after.heard != ("" if before is None else before.heard):
+            demand(facts.heard < facts.asked, "a retry was honoured twice")
+            back = facts.given_back + self._budget.limit
+            return facts._replace(heard=facts.heard + 1, given_back=back, disturbed=True)
         if actor.op in {"retry", "cancel"}:
             return facts._replace(disturbed=True, given_back=facts.given_back + self._budget.limit)
         if before is not None and before.state == "dead":
@@ -235,7 +268,7 @@ class Explorer:
         self, here: Situation, no: int, actor: Actor, result: Any, store: Store, facts: Facts
     ) -> Situation:
         idle = actor._replace(op="", args=(), answers=())
-        if actor.op == "claim" and result is not None:
+        if actor.op == "claim" and isinstance(result, HeldJob):
             facts = self._check_start(result, store, facts)
             idle = idle._replace(held=result, beats=self._budget.beats)
         elif actor.op == "beat":
@@ -257,6 +290,9 @@ class Explorer:
     def _check_rest(self, here: Situation) -> Situation:
         """No actor has anything left to do. One more worker and one more janitor must end the job, and leave
         nothing behind."""
+        if self._budget.is_mixed:
+            self._check_rest_beside(here)
+            return here
         store = dict(here.store)
         undisturbed = not here.facts.disturbed
         begun = begun_before = len(here.facts.begun) - here.facts.given_back
@@ -264,8 +300,8 @@ class Explorer:
         for turn in range(4 + 2 * self._budget.limit):
             self._run_alone(store, "settle", f"last{turn}")
             if layout.todo(TIER, JOB) in store:
-                held = self._run_alone(store, "claim", f"work{turn}")
-                if held is not None:
+                held = self._run_alone(store, "claim", f"work{turn}", TIER, True)
+                if isinstance(held, HeldJob):
                     demand(not here.facts.committed, "a finished job was begun again")
                     begun += 1
                     self._run_alone(store, "finish", f"end{turn}", held)
@@ -280,6 +316,21 @@ class Explorer:
             if undisturbed:
                 demand(begun >= self._budget.limit, "a job was given up before its last attempt")
         return here
+
+    def _check_rest_beside(self, here: Situation) -> None:
+        """Our sweep and a worker go on to a fixed point, whose attempts succeed, or all fail."""
+        facts, turns = here.facts, 6 + (2 + here.facts.asked) * self._budget.limit
+        for ending in ("finish", "fail"):
+            store = dict(here.store)
+            there = job_in(here.store)
+            first = published.come_to_rest(store, turns, ending, self._run_alone)
+            published.check_nothing_stranded(store, self._run_alone)
+            demand(first is None or not facts.committed, "a finished job was begun again")
+            if not self._budget.their_janitors and facts.asked_at >= 0 and not facts.committed:
+                is_tried = first is not None or (there is not None and there.attempt > facts.asked_at)
+                demand(is_tried, "a retry by a person was undone")
+            if first is not None and facts.moved_at == (there.attempt if there else 0) and not facts.asked:
+                demand(first.job.priority == published.MOVED_TO, "a change of priority was undone")
 
     def _run_alone(self, store: dict[str, bytes], op: str, name: str, *given: Any) -> Any:
         """One operation from beginning to end without any other actor; every silent job is stale."""
@@ -306,9 +357,9 @@ class Explorer:
         if known is None:
             operation = self._build_operation(actor.name, actor.op, actor.args)
             try:
-                request: Any = next(operation)
+                request: Any = skip_unused(operation, next(operation))
                 for answer in actor.answers:
-                    request = operation.send(answer)
+                    request = skip_unused(operation, operation.send(answer))
                 known = (False, request)
             except StopIteration as done:
                 known = (True, done.value)
@@ -316,22 +367,7 @@ class Explorer:
         return known
 
     def _build_operation(self, name: str, op: str, args: tuple[Any, ...]) -> Operation[Any]:
-        numbers = count()
-        mark = f"{name}.{op}.{args[-1] if isinstance(args[-1], int) else 0}"
-        actor = JobActor(
-            worker=name, limit=self._budget.limit, nonce=lambda: f"{mark}.{next(numbers)}", now=lambda: 0.0
-        )
-        operations: dict[str, Callable[[], Operation[Any]]] = {
-            "claim": lambda: lifecycle.claim(JobCandidate(id=JOB, tier=TIER, blank=True), actor),
-            "beat": lambda: lifecycle.beat(args[0], actor, {}),
-            "finish": lambda: lifecycle.finish(args[0]),
-            "fail": lambda: lifecycle.fail(args[0], actor, "it broke"),
-            "release": lambda: lifecycle.release(args[0], actor, "graceful_shutdown"),
-            "retry": lambda: operator.retry(JOB, actor, tier=None, reset=False),
-            "cancel": lambda: operator.cancel(JOB, actor, tier=None),
-            "settle": lambda: janitor.settle(JOB, actor),
-        }
-        return operations[op]()
+        return build_operation(name, op, args, self._budget)
 
 
 LARGE = (
@@ -342,6 +378,7 @@ LARGE = (
     Budget(workers=2, janitors=2, claims=1, crashes=0, releases=0, beats=0, whole_deletions=True),
     Budget(workers=2, janitors=1, claims=2, lost=0, releases=0, beats=0, whole_deletions=True),
     Budget(workers=2, janitors=1, claims=1, crashes=0, lost=0, releases=0, people=1, whole_deletions=True),
+    *published.LARGE,
 )
 
 

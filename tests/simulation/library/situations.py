@@ -42,9 +42,26 @@ class Budget(Struct, frozen=True, kw_only=True):
     lost: int = 1  # writes that take effect, although the answer says that they were refused
     releases: int = 1
     people: int = 0  # actions of an operator who retries or cancels the job
+    their_janitors: int = 0  # published ones, each with one pass
+    their_retries: int = 0  # runs of the published `retry`
+    reset: bool = False  # with --reset-retries
+    their_moves: int = 0  # runs of the published `reprioritize`
+    start: str = "todo"  # or "failed", "dead": what became of the attempts before
     whole_deletions: bool = False  # keys of one deletion go at once: fewer situations
     drop: str = ""
     most: int = 30_000_000  # situations, before the exploration fails
+
+    @property
+    def is_mixed(self) -> bool:
+        """Published tools take part."""
+        return bool(self.their_janitors + self.their_retries + self.their_moves)
+
+
+class CopyObject(Struct, frozen=True):
+    """A copy made by the store, of published tools only. Answer: whether there was anything to copy."""
+
+    key: str
+    source: str
 
 
 class Violation(NamedTuple):
@@ -82,6 +99,10 @@ class Facts(NamedTuple):
     committed: int = 0
     judged: frozenset[int] = frozenset()  # attempts that were judged stale since their last beat
     disturbed: bool = False  # a crash, or an attempt was judged stale
+    asked: int = 0  # todo markers of published retries
+    asked_at: int = -1  # attempts begun before the last of them
+    heard: int = 0  # of those, honoured
+    moved_at: int = -1  # attempts begun before the last published `reprioritize` was complete
 
 
 class Situation(NamedTuple):
@@ -94,8 +115,10 @@ class BrokenError(Exception):
     """Something happened that must never happen."""
 
 
-def apply(store: dict[str, bytes], request: StoreRequest, *, kept: bool = True) -> Any:
+def apply(store: dict[str, bytes], request: StoreRequest | CopyObject, *, kept: bool = True) -> Any:
     """Apply a request and return the answer; without `kept` the store ignores the condition."""
+    if isinstance(request, CopyObject):
+        return _copy(store, request)
     match request:
         case ReadObject(key):
             answer: Any = ObjectBody(store[key], store[key].hex()) if key in store else None
@@ -115,6 +138,12 @@ def apply(store: dict[str, bytes], request: StoreRequest, *, kept: bool = True) 
         case CheckStale():
             answer = True
     return answer
+
+
+def _copy(store: dict[str, bytes], request: CopyObject) -> bool:
+    if request.source in store:
+        store[request.key] = store[request.source]
+    return request.source in store
 
 
 def _holds(store: dict[str, bytes], request: CreateObject | SwapObject | PutObject) -> bool:
@@ -150,7 +179,7 @@ def trace_of(parents: dict[Situation, tuple[Situation | None, str]], last: Situa
     return tuple(reversed(moves[:-1]))
 
 
-def describe(request: StoreRequest) -> str:
+def describe(request: StoreRequest | CopyObject) -> str:
     key = request.keys[0] if isinstance(request, DeleteObjects) else request.key
     short = key.replace(JOB, "job")
     return f"{type(request).__name__} {short}"

@@ -29,15 +29,17 @@ def todos(bucket, job):
 
 
 @pytest.mark.parametrize(
-    ("job", "reason", "charged"), [(B, "dead-letter", 3), (C, "failed", 2), (G, "raw", 0)]
+    ("job", "tier", "reason", "charged"),
+    # C failed with a published worker: the marker that it kept shows the priority.
+    [(B, "3_normal", "dead-letter", 3), (C, "2_high", "failed", 2), (G, "3_normal", "raw", 0)],
 )
-def test_retry_queues_what_failed_was_given_up_or_never_queued(library, bucket, job, reason, charged):
+def test_retry_queues_what_failed_was_given_up_or_never_queued(library, bucket, job, tier, reason, charged):
     furnished(bucket)
     told = library("retry", job[:12])
     assert told.exit_code == 0, told.output
-    assert told.output == f"{job} queued again in 3_normal.\n"
-    assert todos(bucket, job) == ["3_normal"]
-    marker = bucket.body(f"queue/todo/3_normal/{job}")
+    assert told.output == f"{job} queued again in {tier}.\n"
+    assert todos(bucket, job) == [tier]
+    marker = bucket.body(f"queue/todo/{tier}/{job}")
     assert marker["recovered_from"] == f"manual_retry_{reason}"
     assert marker.get("retries", 0) == charged
     assert bucket.body(f"queue/state/{job}")["state"] == "waiting"
@@ -87,7 +89,7 @@ def test_reprioritize_moves_what_waits(library, bucket):
     assert (told.exit_code, told.output) == (0, f"{E} moved to 1_critical.\n")
     assert todos(bucket, E) == ["1_critical"]
     said = json.loads((bucket.root / f"queue/todo/1_critical/{E}").read_bytes())
-    assert set(said) == {"queued_at"}  # as tools read it: never tried
+    assert set(said) == {"queued_at", "nonce"}  # as tools read it: never tried
     again = library("reprioritize", E, "1_critical")
     assert (again.exit_code, again.output) == (0, f"{E} is already queued in 1_critical.\n")
 

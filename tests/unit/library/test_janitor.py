@@ -30,9 +30,12 @@ OLD, FRESH = NOW - 5000, NOW - 10
         (ListedMarkers(tiers=1, todo=OLD, state=OLD), ""),  # tried, waits again
         (ListedMarkers(tiers=1, todo=OLD + 5, state=OLD), ""),
         (ListedMarkers(dead=OLD), ""),
-        (ListedMarkers(dead=OLD, tiers=1, todo=OLD), ""),  # as other janitors leave it
-        (ListedMarkers(dead=OLD, state=OLD), ""),
-        (ListedMarkers(dead=OLD, tiers=1, todo=OLD, tried=True), ""),
+        (ListedMarkers(dead=OLD, tiers=1, todo=OLD), "contradictory"),  # as other janitors leave it
+        (ListedMarkers(dead=OLD, state=OLD, state_size=43), ""),
+        (ListedMarkers(dead=OLD, state=OLD, state_size=40), "displaced"),  # it waits, without a marker
+        (ListedMarkers(tiers=1, todo=OLD, state=OLD, state_size=41), "displaced"),  # its lock was deleted
+        (ListedMarkers(dead=FRESH), "buried"),  # perhaps it was finished meanwhile
+        (ListedMarkers(dead=OLD, tiers=1, todo=OLD, tried=True), "contradictory"),  # or a retry of theirs
         (ListedMarkers(tiers=1, todo=OLD, tried=True), "stateless"),
         (ListedMarkers(tiers=1, todo=NOW, state=FRESH - 80), ""),  # too early to tell
         (ListedMarkers(tiers=1, todo=OLD, processing=OLD, state=OLD), "silent"),
@@ -44,6 +47,10 @@ OLD, FRESH = NOW - 5000, NOW - 10
         (ListedMarkers(state=FRESH), "unmarked"),
         (ListedMarkers(state=OLD), "unmarked"),
         (ListedMarkers(state=OLD, tiers=2, todo=OLD), "contradictory"),
+        # The size of a state tells what it says: queued again by another tool within the same second.
+        (ListedMarkers(state=OLD, state_size=40, tiers=1, todo=OLD), ""),  # waiting
+        (ListedMarkers(state=OLD, state_size=42, tiers=1, todo=OLD), "contradictory"),  # failed
+        (ListedMarkers(state=FRESH, state_size=43, tiers=1, todo=FRESH + 5), "contradictory"),  # dead
         (ListedMarkers(state=OLD, tiers=1, todo=OLD, dead=OLD), "contradictory"),
         (
             ListedMarkers(state=OLD, tiers=1, todo=OLD + 1000),

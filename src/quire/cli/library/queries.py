@@ -30,6 +30,7 @@ from quire.library.manifest import store
 from quire.library.protocol.operator import JobStatus
 from quire.library.status import DocumentStatus, read_status
 from quire.library.worker.registration import RegisteredWorker, list_workers
+from quire.model.errors import Missing
 from quire.model.objects import ObjectInfo
 from quire.settings import LoadedSettings
 
@@ -59,7 +60,13 @@ def show_status(common: CommonOptions, name: Hash) -> None:
     """
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> tuple[DocumentStatus, str]:
-        found = await read_status(context, await listing.resolve_hash(context, name))
+        try:
+            job = await listing.resolve_hash(context, name)
+        except Missing:
+            if not common.json_output:
+                typer.echo(f"Status: {FIRST_LINES[JobStatus.UNKNOWN]}")
+            raise
+        found = await read_status(context, job)
         return found, describe_location(loaded, default_bucket())
 
     found, place = use_library(work, common)

@@ -28,6 +28,8 @@ from quire.library import janitor as janitor_module
 from quire.library.context import LibraryContext
 from quire.library.manifest import store
 from quire.library.worker import loop
+from quire.library.worker.run_windows import parse_window
+from quire.model.errors import Reject
 from quire.settings import LoadedSettings
 
 JsonLines = Annotated[bool, typer.Option("--json", help="Print events as JSON lines to standard output.")]
@@ -72,6 +74,8 @@ def worker(
     Exit codes: 0 stopped as requested, 1 could not run, 2 usage.
     """
     del isolate  # accepted because scripts give it; conversions are always isolated
+    for window in windows or ():
+        _check_window(window)
 
     async def work(context: LibraryContext, loaded: LoadedSettings) -> Any:
         settings = loaded.settings
@@ -89,6 +93,13 @@ def worker(
             forget_signals()
 
     use_library(work, common, probe=not dry_run, shared_rules=True)
+
+
+def _check_window(text: str) -> None:
+    try:
+        parse_window(text)
+    except Reject as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def stop_on_signals(said: Callable[[str], None]) -> asyncio.Event:

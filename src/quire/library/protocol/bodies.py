@@ -1,7 +1,8 @@
 """JSON bodies of a job's objects: its state (`JobRecord`), and the markers as the published tools read them.
 
-Promise: anything in the bucket can be read, whichever tool wrote it: an empty body, or one that is not JSON,
-counts as one without content. Numbers from outside are bounded.
+Promises: anything in the bucket can be read, whichever tool wrote it: an empty body, or one that is not
+JSON, counts as one without content; numbers from outside are bounded; a listing shows the state of a job by
+the size of its state object.
 """
 
 from typing import Annotated, Any, Literal, TypeVar
@@ -22,6 +23,7 @@ class JobRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state of a job that has no result. `attempt` is the fence: it grows with every claim and never
     shrinks. `charged` counts the attempts that the limit is about: a graceful stop gives its own back.
     `nonce` is new with every write, so that no two bodies are equal and each writer recognises its own.
+    `heard` is the digest of the last retry by a published tool that was honoured: each counts once.
     """
 
     state: State
@@ -33,6 +35,7 @@ class JobRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     started: _Millis = 0
     updated: _Millis = 0
     error: str = ""
+    heard: str = ""
     schema: int = 1
 
 
@@ -50,18 +53,22 @@ class LockMarker(Struct, frozen=True, kw_only=True):
 
 
 class TodoMarker(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`queue/todo/…`; ingest writes it empty. `attempt` is 0 if another tool wrote it."""
+    """`queue/todo/…`; ingest writes it empty. `attempt` is 0 and `nonce`, which is that of the state it was
+    written for, is empty if another tool wrote it. The published `retry` calls the error `previous_error`.
+    """
 
     retries: _Count = 0
     queued_at: _Millis = 0
     recovered_from: str = ""
-    last_error: str = ""
+    last_error: str | None = ""
+    previous_error: str | None = ""
     attempt: _Count = 0
+    nonce: str = ""
 
 
 class FailedMarker(Struct, frozen=True, kw_only=True):
-    """`queue/failed/…`. `priority` is read by published janitors, though no published worker writes it.
-    `attempt` is 0 if another tool wrote it.
+    """`queue/failed/…`. `priority` is read by published janitors, though no published worker writes it: then
+    it is empty. `attempt` is 0 if another tool wrote it.
     """
 
     error: str = ""
@@ -69,18 +76,18 @@ class FailedMarker(Struct, frozen=True, kw_only=True):
     failed_at: str = ""
     timestamp: _Millis = 0
     retries: _Count = 0
-    priority: str = DEFAULT_TIER
+    priority: str = ""
     attempt: _Count = 0
 
 
 class DeadMarker(Struct, frozen=True, kw_only=True):
-    """`queue/dead/…`. `attempt` as above."""
+    """`queue/dead/…`. `priority` and `attempt` as above."""
 
     error: str = ""
     moved_to_dead_at: str = ""
     total_retries: _Count = 0
     reason: str = "exceeded_max_retries"
-    priority: str = DEFAULT_TIER
+    priority: str = ""
     attempt: _Count = 0
 
 
@@ -91,14 +98,32 @@ def encode(body: Struct) -> bytes:
     return msgspec.json.encode(body)
 
 
+_STATES: tuple[State, ...] = ("waiting", "running", "failed", "dead")
+
+
+def encode_state(job: JobRecord) -> bytes:
+    """Padded with blanks, so that the size tells the state (`guess_state`)."""
+    body = encode(job)
+    return body + b" " * ((_STATES.index(job.state) - len(body)) % len(_STATES))
+
+
+def guess_state(size: int) -> State:
+    """The state of a job by the size of its state object, as a listing shows it. A hint: bodies written by
+    earlier versions are not padded.
+    """
+    return _STATES[size % len(_STATES)]
+
+
 def decode(body: bytes, kind: type[T]) -> T | None:
     """None: the body cannot be understood."""
     try:
         found = msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-    priority = getattr(found, "priority", DEFAULT_TIER)
-    return found if priority in TIERS else msgspec.structs.replace(found, priority=DEFAULT_TIER)
+    if getattr(found, "priority", DEFAULT_TIER) in TIERS:
+        return found
+    unknown = "" if isinstance(found, FailedMarker | DeadMarker) else DEFAULT_TIER
+    return msgspec.structs.replace(found, priority=unknown)
 
 
 def shorten_error(error: str) -> str:

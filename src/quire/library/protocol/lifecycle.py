@@ -6,8 +6,9 @@ works on it. A worker that gets the answer `None` has lost the job and must not 
 `requests`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from enum import Enum
 
 from msgspec import Struct, structs
 
@@ -20,8 +21,10 @@ from quire.library.protocol.bodies import (
     TodoMarker,
     decode,
     encode,
+    encode_state,
     shorten_error,
 )
+from quire.library.protocol.published import SeenTodo, count_todo, read_death, read_todo
 from quire.library.protocol.requests import (
     CheckExists,
     CommitResult,
@@ -70,25 +73,47 @@ class JobCandidate(Struct, frozen=True, kw_only=True):
     blank: bool = True
 
 
+class Refusal(Enum):
+    """Why a job cannot be claimed."""
+
+    TAKEN = "taken"  # or done, or gone
+    AT_REST = "at rest"  # it failed or is dead, though a todo marker says that it waits
+
+
 def claim(candidate: JobCandidate, actor: JobActor) -> Operation[HeldJob | None]:
-    """Claim the job if it is free, has attempts left and has no result. None: pick another one.
+    """Claim the job if it is free, has attempts left and has no result. None: pick another one."""
+    claimed = yield from try_claim(candidate, actor)
+    return claimed if isinstance(claimed, HeldJob) else None
+
+
+def try_claim(candidate: JobCandidate, actor: JobActor) -> Operation[HeldJob | Refusal]:
+    """`claim` with the reason when it is refused.
 
     The lock is created first: it keeps published workers away, and shows that one of them has the job.
     """
     ident, nonce = candidate.id, actor.nonce()
-    hint = 0 if candidate.blank else (yield from _read_retries(candidate))
+    todo = None if candidate.blank else (yield from read_todo(candidate.tier, ident))
+    hint = 0 if todo is None else todo.marker.retries
     lock = _build_lock(candidate.tier, actor, nonce, retries=hint, attempt=0)
     marker = yield from _create_lock(layout.processing(ident), lock, nonce)
     if marker is None:
-        return None
-    held = yield from _start_attempt(candidate, actor, nonce, hint)
-    if held is None:
+        return Refusal.TAKEN
+    claimed = yield from _start_attempt(candidate, actor, nonce, todo)
+    if not isinstance(claimed, HeldJob):
         yield DeleteObjects((layout.processing(ident),))
-        return None
+        return claimed
     if (yield CheckExists(layout.out(ident), "finished")):
         yield from clear_markers(ident)
-        return None
-    return structs.replace(held, marker=marker)
+        return Refusal.TAKEN
+    # A published tool may have given a new job up since it was listed; its empty todo marker stays then. Only
+    # the winner of a claim looks: to the losers it would cost as much as a claim.
+    is_new = candidate.blank and claimed.job.attempt == 1
+    death = (yield from read_death(ident)) if is_new else None
+    if death is not None:
+        job = structs.replace(claimed.job, charged=death.total_retries, error=death.error)
+        yield from _give_up(candidate, job, claimed.version, actor)
+        return Refusal.AT_REST
+    return structs.replace(claimed, marker=marker)
 
 
 def beat(held: HeldJob, actor: JobActor, progress: dict[str, object]) -> Operation[HeldJob | None]:
@@ -152,13 +177,19 @@ def clear_markers(ident: str) -> Operation[None]:
 
 
 def write_markers(
-    ident: str, job: JobRecord, actor: JobActor, *, recovered_from: str = ""
+    ident: str,
+    job: JobRecord,
+    actor: JobActor,
+    *,
+    recovered_from: str = "",
+    todos: Sequence[str] | None = None,
 ) -> Operation[None]:
     """Write the markers that belong to the state. They are hints: a janitor corrects markers written too
-    late.
+    late. `todos` are the keys of the todo markers that were seen; others stay and are not overwritten, as a
+    person with a published tool may just have put one there.
     """
-    todo = layout.todo(job.priority, ident)
-    others = tuple(key for key in layout.todos(ident) if key != todo)
+    todo, seen = layout.todo(job.priority, ident), layout.todos(ident) if todos is None else todos
+    others = tuple(key for key in seen if key != todo)
     lock, failed, dead = layout.processing(ident), layout.failed(ident), layout.dead(ident)
     if job.state == "waiting":
         waiting = TodoMarker(
@@ -167,8 +198,10 @@ def write_markers(
             recovered_from=recovered_from,
             last_error=job.error,
             attempt=job.attempt,
+            nonce=job.nonce,
         )
-        yield PutObject(todo, encode(waiting))
+        is_new = todos is not None and todo not in todos
+        yield CreateObject(todo, encode(waiting)) if is_new else PutObject(todo, encode(waiting))
         yield DeleteObjects((*others, lock, failed, dead))
     elif job.state == "failed":
         retries = max(0, job.charged - 1)
@@ -181,8 +214,10 @@ def write_markers(
             priority=job.priority,
             attempt=job.attempt,
         )
+        # The todo markers first: a person who sees that it failed may put one there at once.
+        yield DeleteObjects(tuple(seen))
         yield PutObject(failed, encode(failure))
-        yield DeleteObjects((todo, *others, lock, dead))
+        yield DeleteObjects((lock, dead))
     elif job.state == "dead":
         death = DeadMarker(
             error=job.error,
@@ -191,26 +226,36 @@ def write_markers(
             priority=job.priority,
             attempt=job.attempt,
         )
+        yield DeleteObjects(tuple(seen))
         yield PutObject(dead, encode(death))
-        yield DeleteObjects((todo, *others, lock, failed))
+        yield DeleteObjects((lock, failed))
 
 
 def _start_attempt(
-    candidate: JobCandidate, actor: JobActor, nonce: str, hint: int
-) -> Operation[HeldJob | None]:
+    candidate: JobCandidate, actor: JobActor, nonce: str, todo: SeenTodo | None
+) -> Operation[HeldJob | Refusal]:
     """The claim itself. A new job has no state object yet; a job that was tried has one."""
-    new = JobRecord(state="waiting", attempt=hint, charged=hint, nonce="", priority=candidate.tier)
+    new = JobRecord(state="waiting", attempt=0, charged=0, nonce="", priority=candidate.tier)
     if candidate.blank:
         held = yield from _create_state(candidate, _running_record(new, actor, nonce))
         if held is not None:
             return held
+    elif (yield CheckExists(layout.dead(candidate.id))):
+        return Refusal.AT_REST
     found = yield from read(layout.state(candidate.id))
     if found is None and candidate.blank:  # it was there a moment ago: finished and clear_markers
-        return None
+        return Refusal.TAKEN
     job = new if found is None else decode(found.body, JobRecord)
     if job is None or job.state != "waiting":
-        return None
-    version = None if found is None else found.version
+        return Refusal.AT_REST if job is not None and job.state in {"failed", "dead"} else Refusal.TAKEN
+    job = job if todo is None else count_todo(job, todo, actor.limit)
+    held = yield from _swap_claim(candidate, job, None if found is None else found.version, actor, nonce)
+    return held or Refusal.TAKEN
+
+
+def _swap_claim(
+    candidate: JobCandidate, job: JobRecord, version: str | None, actor: JobActor, nonce: str
+) -> Operation[HeldJob | None]:
     if job.charged >= actor.limit:
         yield from _give_up(candidate, job, version, actor)
         return None
@@ -222,7 +267,7 @@ def _start_attempt(
 
 
 def _create_state(candidate: JobCandidate, started: JobRecord) -> Operation[HeldJob | None]:
-    version: str | None = yield CreateObject(layout.state(candidate.id), encode(started), "first claim")
+    version: str | None = yield CreateObject(layout.state(candidate.id), encode_state(started), "first claim")
     if version is None:
         version = yield from _find_own_write(layout.state(candidate.id), started.nonce)
     return None if version is None else HeldJob(id=candidate.id, job=started, version=version, marker=None)
@@ -236,7 +281,9 @@ def _give_up(
     """
     dead = structs.replace(job, state="dead", nonce=actor.nonce(), updated=actor.millis)
     if version is None:
-        written: str | None = yield CreateObject(layout.state(candidate.id), encode(dead), "first claim")
+        written: str | None = yield CreateObject(
+            layout.state(candidate.id), encode_state(dead), "first claim"
+        )
     else:
         written = yield from _swap_state(candidate.id, dead, version, "claim")
     if written is not None:
@@ -262,7 +309,7 @@ def _ended_record(held: HeldJob, actor: JobActor, *, state: str, error: str) -> 
 
 def _swap_state(ident: str, job: JobRecord, version: str, why: str) -> Operation[str | None]:
     key = layout.state(ident)
-    written: str | None = yield SwapObject(key, encode(job), version, why)
+    written: str | None = yield SwapObject(key, encode_state(job), version, why)
     return written if written is not None else (yield from _find_own_write(key, job.nonce))
 
 
@@ -280,12 +327,6 @@ def _find_own_write(key: str, nonce: str) -> Operation[str | None]:
     found = yield from read(key)
     there = None if found is None else decode(found.body, JobRecord)
     return found.version if found is not None and there is not None and there.nonce == nonce else None
-
-
-def _read_retries(candidate: JobCandidate) -> Operation[int]:
-    found = yield from read(layout.todo(candidate.tier, candidate.id))
-    marker = None if found is None else decode(found.body, TodoMarker)
-    return 0 if marker is None else marker.retries
 
 
 def _build_lock(tier: str, actor: JobActor, nonce: str, *, retries: int, attempt: int) -> LockMarker:

@@ -9,17 +9,18 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from quire.library.protocol import layout
-from quire.library.protocol.bodies import (
-    DEFAULT_TIER,
-    DeadMarker,
-    FailedMarker,
-    JobRecord,
-    LockMarker,
-    TodoMarker,
-    decode,
-    encode,
-)
+from quire.library.protocol.bodies import DEFAULT_TIER, JobRecord, LockMarker, decode, encode_state
 from quire.library.protocol.lifecycle import JobActor, write_markers
+from quire.library.protocol.published import (
+    apply_retry,
+    choose_foreign_tier,
+    choose_tier,
+    find_retry,
+    read_death,
+    read_failure,
+    read_lock,
+    read_todos,
+)
 from quire.library.protocol.requests import CheckExists, CreateObject, Operation, SwapObject, read
 from quire.model.tiers import TIERS
 
@@ -45,13 +46,15 @@ _STATUS_OF_STATE = {
 
 
 class JobView(Struct, frozen=True, kw_only=True):
-    """A job as it was found. `job` is its state object; without one, a record built from its markers."""
+    """A job as it was found. `job` is its state object, with what a published tool did to the job since;
+    without one, a record built from its markers.
+    """
 
     status: JobStatus
     job: JobRecord | None = None
     version: str | None = None  # of the state object; None: there is none
     lock: LockMarker | None = None
-    tiers: tuple[str, ...] = ()  # of its todo markers; read only for a job without a state object
+    tiers: tuple[str, ...] = ()  # of its todo markers, if they were read
 
     @property
     def priority(self) -> str:
@@ -73,15 +76,19 @@ class ActionTaken(Struct, frozen=True):
 
 
 def inspect_job(ident: str) -> Operation[JobView]:
-    """Read the job. The state object is the truth; markers count where there is none."""
+    """Read the job. The state object is the truth, but for what a published tool did to a job that does not
+    run; markers count where there is none.
+    """
     if (yield CheckExists(layout.out(ident))):
         return JobView(status=JobStatus.DONE)
     found = yield from read(layout.state(ident))
     job = None if found is None else decode(found.body, JobRecord)
-    if found is not None and job is not None:
-        lock = (yield from _read_lock(ident)) if job.state == "running" else None
-        return JobView(status=_STATUS_OF_STATE[job.state], job=job, version=found.version, lock=lock)
-    return (yield from _inspect_markers(ident))
+    if found is None or job is None:
+        return (yield from _inspect_markers(ident))
+    if job.state == "running":
+        lock = yield from read_lock(ident)
+        return JobView(status=JobStatus.PROCESSING, job=job, version=found.version, lock=lock)
+    return (yield from _inspect_resting(ident, job, found.version))
 
 
 def retry(ident: str, actor: JobActor, *, tier: str | None, reset: bool) -> Operation[ActionTaken]:
@@ -105,7 +112,9 @@ def reprioritize(ident: str, actor: JobActor, *, tier: str) -> Operation[ActionT
         return ActionTaken(ActionResult.REFUSED, view)
     if view.job.priority == tier and view.tiers in {(), (tier,)}:
         return ActionTaken(ActionResult.NOTHING, view)
-    return (yield from _write_state(ident, view, structs.replace(view.job, priority=tier), actor, ""))
+    charged = min(view.job.charged, max(0, actor.limit - 1))
+    moved = structs.replace(view.job, priority=tier, charged=charged)
+    return (yield from _write_state(ident, view, moved, actor, ""))
 
 
 def cancel(ident: str, actor: JobActor, *, tier: str | None) -> Operation[ActionTaken]:
@@ -127,7 +136,7 @@ def _write_state(
     ident: str, view: JobView, job: JobRecord, actor: JobActor, reason: str
 ) -> Operation[ActionTaken]:
     changed = structs.replace(job, nonce=actor.nonce(), updated=actor.millis)
-    key, body = layout.state(ident), encode(changed)
+    key, body = layout.state(ident), encode_state(changed)
     if view.version is None:
         version: str | None = yield CreateObject(key, body, "people")
     else:
@@ -141,43 +150,58 @@ def _write_state(
     return ActionTaken(ActionResult.DONE, structs.replace(view, job=changed))
 
 
+def _inspect_resting(ident: str, job: JobRecord, version: str) -> Operation[JobView]:
+    """A job that does not run. A published tool may have given it up, retried it or moved it since."""
+    death = yield from read_death(ident)
+    if death is not None and (job.state == "dead" or not death.attempt):
+        charged = max(job.charged, death.total_retries)
+        dead = structs.replace(job, state="dead", charged=charged, error=death.error or job.error)
+        return JobView(status=JobStatus.DEAD, job=dead, version=version)
+    if job.state == "failed" and (yield CheckExists(layout.failed(ident))):
+        return JobView(status=JobStatus.FAILED, job=job, version=version)
+    if job.state == "waiting" and (yield CheckExists(layout.todo(job.priority, ident))):
+        return JobView(status=JobStatus.QUEUED, job=job, version=version)
+    todos = yield from read_todos(ident)
+    wish = find_retry(job, todos)
+    tiers = tuple(one.tier for one in todos)
+    if wish is not None:
+        job = apply_retry(job, wish, limit=wish.marker.retries + 1)
+    elif job.state == "waiting" or (job.state == "failed" and todos):
+        job = structs.replace(job, state="waiting", priority=choose_tier(job, todos))
+    return JobView(status=_STATUS_OF_STATE[job.state], job=job, version=version, tiers=tiers)
+
+
 def _inspect_markers(ident: str) -> Operation[JobView]:
     """The job as the published tools see it."""
-    found = yield from read(layout.dead(ident))
-    if found is not None:
-        death = decode(found.body, DeadMarker) or DeadMarker()
-        job = _record_of_marker("dead", death.total_retries, death.priority, death.error)
+    death = yield from read_death(ident)
+    if death is not None:
+        tier = death.priority or (yield from _find_tier(ident))
+        job = _record_of_marker("dead", death.total_retries, tier, death.error)
         return JobView(status=JobStatus.DEAD, job=job)
-    found = yield from read(layout.failed(ident))
-    if found is not None:
-        failure = decode(found.body, FailedMarker) or FailedMarker()
-        job = _record_of_marker("failed", failure.retries + 1, failure.priority, failure.error)
+    failure = yield from read_failure(ident)
+    if failure is not None:
+        tier = failure.priority or (yield from _find_tier(ident))
+        job = _record_of_marker("failed", failure.retries + 1, tier, failure.error)
         return JobView(status=JobStatus.FAILED, job=job)
-    lock = yield from _read_lock(ident)
+    lock = yield from read_lock(ident)
     if lock is not None:
         return JobView(status=JobStatus.PROCESSING, lock=lock)
     return (yield from _inspect_todo(ident))
 
 
+def _find_tier(ident: str) -> Operation[str]:
+    """Published workers keep the todo marker of a job that failed: it alone shows the priority."""
+    return choose_foreign_tier("", (yield from read_todos(ident)))
+
+
 def _inspect_todo(ident: str) -> Operation[JobView]:
-    tiers: list[str] = []
-    retries = 0
-    for tier in TIERS:
-        found = yield from read(layout.todo(tier, ident))
-        if found is not None:
-            tiers.append(tier)
-            marker = decode(found.body, TodoMarker)
-            retries = max(retries, 0 if marker is None else marker.retries)
-    if tiers:
-        job = _record_of_marker("waiting", retries, tiers[0], "")
-        return JobView(status=JobStatus.QUEUED, job=job, tiers=tuple(tiers))
+    todos = yield from read_todos(ident)
+    if todos:
+        retries = max(one.marker.retries for one in todos)
+        job = _record_of_marker("waiting", retries, todos[0].tier, "")
+        return JobView(status=JobStatus.QUEUED, job=job, tiers=tuple(one.tier for one in todos))
     there = yield CheckExists(layout.raw(ident))
     return JobView(status=JobStatus.RAW if there else JobStatus.UNKNOWN)
-
-
-def _read_lock(ident: str) -> Operation[LockMarker | None]:
-    found = yield from read(layout.processing(ident))
-    return None if found is None else decode(found.body, LockMarker) or LockMarker()
 
 
 def _record_of_marker(state: str, charged: int, priority: str, error: str) -> JobRecord:

@@ -18,9 +18,8 @@ from msgspec import Struct, field
 
 from quire.library import janitor
 from quire.library.context import LibraryContext
-from quire.library.protocol import lifecycle
-from quire.library.protocol.janitor import SettleOutcome, recover_after_restart
-from quire.library.protocol.lifecycle import JobCandidate
+from quire.library.protocol.janitor import SettleOutcome, claim_or_settle, recover_after_restart
+from quire.library.protocol.lifecycle import HeldJob, JobCandidate
 from quire.library.worker import run_windows, slots
 from quire.library.worker.conversion import ConversionContext, ConversionLimits, StartCompute
 from quire.library.worker.heartbeat import TRANSIENT
@@ -198,9 +197,12 @@ class _Worker:
 
     async def _run_job(self, candidate: JobCandidate) -> JobReport | None:
         """None: the job could not be claimed."""
-        held = await self._context.perform(lifecycle.claim(candidate, self._actor))
-        if held is None:
+        held = await self._context.perform(claim_or_settle(candidate, self._actor))
+        if held is SettleOutcome.REQUEUED:  # it waits now, perhaps in another priority
+            self._picker.forget()
+        elif not isinstance(held, HeldJob):
             self._picker.skip(candidate)
+        if not isinstance(held, HeldJob):
             return None
         self._slot.write(held.id, held.job.attempt, held.job.started)
         self._picker.reset_misses()
@@ -234,6 +236,8 @@ class _Worker:
         if swept.changed:
             self._tell(WorkerEventKind.SWEPT, text=swept.describe())
             self._picker.forget()
+        # It may have refused them a moment ago, for what the sweep put right.
+        self._picker.readmit(one.job for one in swept.settled if one.done in janitor.QUEUED_AGAIN)
         return swept.requeued
 
     async def _recover(self) -> None:

@@ -6,7 +6,7 @@ the claim decides. Must not know: how a job is claimed.
 """
 
 import hashlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 
 from quire.library.protocol import layout
 from quire.library.protocol.lifecycle import JobCandidate
@@ -90,6 +90,11 @@ class JobPicker:
         self._skipped[candidate.id] = self._clock.monotonic()
         while len(self._skipped) > MAX_SKIPPED:
             del self._skipped[next(iter(self._skipped))]
+
+    def readmit(self, idents: Iterable[str]) -> None:
+        """Jobs that were put right may be picked again at once."""
+        for ident in idents:
+            self._skipped.pop(ident, None)
 
     def reset_misses(self) -> None:
         self._misses = 0

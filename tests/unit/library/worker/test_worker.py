@@ -12,7 +12,7 @@ from tests.situations.libraries import CountingObjects, ingest_text, list_keys, 
 
 from quire.library import logs
 from quire.library.context import LibraryRules
-from quire.library.protocol import layout, lifecycle, operator
+from quire.library.protocol import janitor, layout, lifecycle, operator
 from quire.library.protocol.bodies import JobRecord, TodoMarker, decode
 from quire.library.protocol.lifecycle import JobCandidate
 from quire.library.worker import registration, slots
@@ -168,6 +168,36 @@ async def test_told_to_stop_it_gives_its_job_back_uncounted(library):
     assert (await library.json(layout.todo("2_high", job)))["recovered_from"] == "graceful_shutdown"
     assert (await library.json(registration.key("w1")))["status"] == "stopped"
     assert list((library.scratch / "w1").iterdir()) == []
+
+
+async def test_one_run_does_the_job_that_its_sweep_put_back(library):
+    """A published janitor judged a dead worker of ours: a claim is refused until the sweep has counted it."""
+    job = await ingest_text(library.context, "x")
+    claim = lifecycle.claim(JobCandidate(id=job, tier="3_normal"), library.context.actor("gone"))
+    await library.context.perform(claim)
+    await library.context.objects.put(layout.todo("3_normal", job), b'{"retries": 1}')
+    await library.context.objects.delete([layout.processing(job)])
+    library.clock.advance(HOUR)
+    worked = await library.work()
+    assert worked.outcomes == {JobOutcome.DONE: 1}
+    assert await library.done(job)
+
+
+async def test_one_run_does_what_a_published_tool_retried_a_moment_ago(library):
+    job = await ingest_text(library.context, "x")
+    for _ in range(library.context.rules.max_retries + 1):
+        await library.context.objects.put(layout.todo("3_normal", job), b"")
+        claim = lifecycle.claim(JobCandidate(id=job, tier="3_normal"), library.context.actor("w0"))
+        held = await library.context.perform(claim)
+        await library.context.perform(lifecycle.fail(held, library.context.actor("w0"), "no"))
+        if (await library.state(job)).state == "failed":
+            await library.context.perform(janitor.settle(job, library.context.actor("j")))
+    assert (await library.state(job)).state == "dead"
+    retried = b'{"retries": 4, "queued_at": 1, "recovered_from": "manual_retry_dead-letter"}'
+    await library.context.objects.put(layout.todo("1_critical", job), retried)
+    await library.context.objects.delete([layout.dead(job)])
+    worked = await library.work(sweep=False)
+    assert worked.outcomes == {JobOutcome.DONE: 1}
 
 
 async def test_when_its_window_closes_it_gives_its_job_back(library):
