@@ -1,5 +1,5 @@
-"""A server on each compute: local workers, processes, machines, workers on a queue, Ray, and the worker images
-that others have published, as processes and as machines.
+"""A server on each compute: local workers, processes, machines, workers on a queue, Ray, and the worker
+images that others have published, as processes and as machines.
 
 Each is a context manager that yields a running server; what a test says comes on top.
 """
@@ -42,26 +42,26 @@ def served(folder: Path, environment: dict[str, str], *arguments: str) -> Iterat
 
 
 @contextmanager
-def on_local(folder: Path, need, more: dict[str, str]) -> Iterator:  # noqa: ARG001
+def on_local(folder: Path, need, more: dict[str, str]) -> Iterator:
     with served(folder, more, "--workers", "2") as server:
         yield server
 
 
 @contextmanager
-def on_processes(folder: Path, need, more: dict[str, str]) -> Iterator:  # noqa: ARG001
+def on_processes(folder: Path, need, more: dict[str, str]) -> Iterator:
     with served(folder, PROCESS | more) as server:
         yield server
 
 
 @contextmanager
-def on_machines(folder: Path, need, more: dict[str, str]) -> Iterator:  # noqa: ARG001
+def on_machines(folder: Path, need, more: dict[str, str]) -> Iterator:
     address = {"QUIRE_PREPROCESS_PUBLIC_URL": "http://127.0.0.1:{port}"}
     with on_fly(folder, more=address | more) as (server, _):
         yield server
 
 
 @contextmanager
-def on_queue(folder: Path, need, more: dict[str, str]) -> Iterator:  # noqa: ARG001
+def on_queue(folder: Path, need, more: dict[str, str]) -> Iterator:
     """Workers that lease their tasks from a queue in the database of the server."""
     with served(folder, QUEUE | more) as server, queue_worker(folder, server.home, QUEUE | more):
         yield server
@@ -91,7 +91,7 @@ def queue_worker(folder: Path, home: Path, environment: dict[str, str]) -> Itera
 
 
 @contextmanager
-def on_ray(folder: Path, need, more: dict[str, str]) -> Iterator:  # noqa: ARG001
+def on_ray(folder: Path, need, more: dict[str, str]) -> Iterator:
     if (missing := _without_ray()) is not None:
         pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
     chosen = {"QUIRE_COMPUTE_TIFF": "ray", "QUIRE_COMPUTE_IMAGE": "ray", "QUIRE_RAY_WORKERS": "2"}

@@ -1,8 +1,8 @@
 """Callbacks: a remote worker reports the end of its attempt by one request to a URL that only it was given.
 
 Promises: a callback is settled by the same rules as any other report, once; the outputs that it names were
-verified in the store, and its picture is registered before. A repeated or late callback is answered as such and changes nothing. Must not know:
-HTTP, and how the worker was started.
+verified in the store, and its picture is registered before. A repeated or late callback is answered as such
+and changes nothing. Must not know: HTTP, and how the worker was started.
 """
 
 import logging
