@@ -1,9 +1,9 @@
 """Checks the addresses that a server gives for a file, before a byte is sent to one.
 
-Promise: bytes go only to an address of http or https whose path ends with the key that the server has promised
-for this file, or that is signed by Quire's own store for that key. A misconfigured server, or a proxy that
-mixes up its answers, cannot put one file in the place of another. No address is ever in a message: whoever
-has it may write there. Must not know: how bytes are sent.
+Promise: bytes go only to an address of http or https whose path ends with the key that the server has
+promised for this file, or that is signed by Quire's own store for that key. A misconfigured server, or a
+proxy that mixes up its answers, cannot put one file in the place of another. No address is ever in a message:
+whoever has it may write there. Must not know: how bytes are sent.
 """
 
 import binascii
