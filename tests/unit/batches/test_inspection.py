@@ -144,7 +144,7 @@ async def test_a_batch_of_an_earlier_version_names_the_processes_that_it_waits_f
     assert "stop old-7" in (await inspection.show(office, ID)).summary
     (noticed,) = [one async for one in list_noticed(office.records, pipelines)]
     assert noticed.is_left_alone
-    assert f"batch {ID}: waiting until no process of the earlier version" in noticed.text
+    assert f"batch {ID}: working: waits until no process of the earlier version" in noticed.text
     await office.members.remove_member(member.no)
     assert (await inspection.show(office, ID)).summary.startswith("working in ONE")
     assert [one async for one in list_noticed(office.records, pipelines)] == []
