@@ -56,6 +56,8 @@ async def register_own_asset(context: ApiContext, request: ApiRequest, caller: C
         found = await find_attempt(context.remote, address)
     except Missing as error:
         raise Missing("Batch or task not found", code="unknown_task") from error
+    if found.step.step != "image_variants":
+        raise Missing("This attempt has no picture to register", code="unknown_task")
     if not found.is_current(address.attempt):
         raise Stale("This attempt is over; nothing more of it is registered", code="wrong_state")
     made = await register(
@@ -170,6 +172,12 @@ ROUTES = (
         group="Workers",
         contract=True,
         body=AssetBody,
+        body_example={
+            "variants": [{"name": "thumb", "data": "aGVsbG8=", "content_type": "image/jpeg", "size": 5}],
+            "original_filename": "p1.jpg",
+            "original_content_type": "image/jpeg",
+            "ipfs_cid": "bafkrei",
+        },
         answers=dict[str, Any],
         status=201,
         also=(200,),

@@ -257,7 +257,7 @@ def test_batches_are_listed_newest_first_by_pages_and_by_state(still_client):
         ({"state": "DONE"}, "known are receiving, waiting, working, paused, held, done, error, cancelled"),
         ({"state": ""}, "known are receiving"),
         ({"phase": "nothing like it"}, "There is no phase 'nothing like it'; known are"),
-        ({"phase": "a\x00"}, "phase is not text"),
+        ({"phase": "a\x00"}, "phase holds a NUL character"),
         ({"status": "DONE"}, "by state (?state=done)"),
         ({"ended": "perhaps"}, "ended is true or false"),
     ):
