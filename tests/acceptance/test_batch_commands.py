@@ -86,7 +86,7 @@ def test_a_cancelled_batch_goes_on_where_it_stood(quire, folder):
     assert quire.run(str(folder), "--budget-seconds", "0.001").returncode == 4
     (listed,) = answer(quire("batch", "list", "--running", "--json"))["batches"]
     name = listed["batch_id"]
-    assert listed["state"] == "held: budget spent"
+    assert (listed["state"], listed["summary"]) == ("held", "held: budget spent")
     refused = quire("batch", "resume", name, "--json")
     assert refused.returncode == 1
     assert json.loads(refused.stdout)["error"]["class"] == "budget_spent"

@@ -9,7 +9,7 @@ from tests.conformance.test_callbacks import FOLDER, ID, PLAN, REFERENCE, Callba
 from tests.servers.postgres import fresh_schema
 from tests.suites.ledger_situations import act
 
-from quire.batches.remote.attempts import AttemptAddress, verify
+from quire.batches.remote.attempts import AttemptAddress, read_registry_token, verify
 from quire.batches.remote.callbacks import settle_callback
 from quire.batches.remote.output_places import grant_places
 from quire.batches.remote.tasks import LedgerRemoteTasks, RemoteTaskOptions
@@ -48,9 +48,7 @@ class ErrandSuite:
     async def bench(self, ledger):
         bench = CallbackBench(ledger)
         await bench.begun()
-        options = RemoteTaskOptions(
-            base_url="https://quire.example", secret=SECRET, public_url="https://cdn.example"
-        )
+        options = RemoteTaskOptions(base_url="https://quire.example", secret=SECRET)
         bench.tasks = LedgerRemoteTasks(bench.context, Signing(), options)
         return bench
 
@@ -100,11 +98,12 @@ class ErrandSuite:
 
     async def test_a_picture_too(self, bench):
         await self.pictures(bench)
-        said = await bench.tasks.build_environment(CALLS["img"], self.order(bench, "/box/up.jpg"))
+        call = structs.replace(CALLS["img"], options=IMAGE.options | {"public_url": "https://cdn.example"})
+        said = await bench.tasks.build_environment(call, self.order(bench, "/box/up.jpg"))
         key = f"{FOLDER}/box/up.jpg"
         assert said["INPUT_R2_KEY"] == key
         assert said["CDN_PUBLIC_URL"] == "https://cdn.example"
-        assert "CDN_API_URL" not in said
+        assert not {"CDN_API_URL", "QUIRE_REGISTERS"} & set(said)
         for role, ending in (("REF", ".ref.json"), ("THUMB", ".thumb.jpg"), ("LARGE", ".large.jpg")):
             assert said[f"OUTPUT_URL_{role}"].startswith(f"PUT {key}{ending} ")
         assert "OUTPUT_URL" not in said
@@ -182,7 +181,25 @@ class ErrandSuite:
         tasks._options = structs.replace(tasks._options, access=access)
         await self.pictures(bench)
         said = await tasks.build_environment(CALLS["img"], self.order(bench, "/box/up.jpg"))
-        assert not {"ARCHIVE_BUCKET", "S3_ENDPOINT_URL", "CDN_API_URL"} & set(said)
+        assert not {"ARCHIVE_BUCKET", "S3_ENDPOINT_URL"} & set(said)
+
+    async def test_a_worker_without_urls_registers_its_picture_at_an_address_of_its_attempt(self, bench):
+        tasks = self.keyed(bench)
+        await self.pictures(bench)
+        order = self.order(bench, "/box/up.jpg")
+        said = await tasks.build_environment(CALLS["img"], order)
+        base, _, token = said["CDN_API_URL"].rpartition("/")
+        assert (base, said["QUIRE_REGISTERS"]) == ("https://quire.example/registry", "true")
+        about = AttemptAddress(batch_id=ID, task_id=said["TASK_ID"], task_no=order.task_no, attempt=1)
+        assert read_registry_token((SECRET,), token) == about
+        for other in (token[:-1], token.replace(".1.", ".2."), "", "....", token + ".", f"x{token}"):
+            with pytest.raises(Reject) as refused:
+                read_registry_token((SECRET,), other)
+            assert refused.value.code == "bad_signature"
+        tasks._options = structs.replace(tasks._options, registry_url="https://registry.example")
+        said = await tasks.build_environment(CALLS["img"], order)
+        assert said["CDN_API_URL"] == "https://registry.example"
+        assert "QUIRE_REGISTERS" not in said
 
     async def test_the_input_lies_under_the_name_that_a_worker_with_keys_is_told(self, bench):
         order = await self.again(bench)

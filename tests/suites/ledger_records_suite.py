@@ -8,7 +8,8 @@ from msgspec import structs
 from quire.engine import moves
 from quire.ledger.flow_values import Admission, first_number
 from quire.ledger.port import BatchFilter, Upload
-from quire.model.batch import Batch, FileOutcome, Stage
+from quire.model.batch import Batch, BatchState, Budget, FileOutcome, Stage
+from quire.model.cost import Cost
 from quire.model.errors import Missing
 from quire.testing.factories import draft, file, outbox_message
 from tests.suites.flow_situations import (
@@ -86,10 +87,36 @@ class RecordsSuite:
 
         assert await listed(ended=True) == ["01D", "01A"]
         assert await listed(ended=False) == ["01C"]
-        assert await listed(status="DONE") == [ended.id]
+        assert await listed(state=BatchState.DONE) == [ended.id]
         assert await listed(tenant="t1") == ["01D", "01A"]
-        assert await listed(tenant="t1", ended=True, status="CANCELLED") == ["01D"]
+        assert await listed(tenant="t1", ended=True, state=BatchState.CANCELLED) == ["01D"]
         assert await listed(tenant="t3") == []
+
+    async def test_batches_are_listed_by_their_state(self, ledger: LedgerAdapter) -> None:
+        await ledger.open_batch(draft("01A"))
+        await finalized(ledger, batch_id="01C")
+        at_work = await admitted(ledger, batch_id="01D")
+        paused = await admitted(ledger, batch_id="01E")
+        await ledger.pause(paused.no, act())
+        held = await admitted(ledger, batch_id="01F", budget=Budget(tokens=1))
+        (claim,) = await claimed(ledger, held, limit=1)
+        await ledger.settle_flow(held.no, [done(claim, cost=Cost(tokens_in=1))], now=5.0)
+        await walked(ledger, await admitted(ledger, batch_id="01G"))
+        gone = await admitted(ledger, batch_id="01H")
+        await ledger.pause(gone.no, act())
+        await ledger.cancel(gone.no, act())
+        failed = await admitted(ledger, batch_id="01J")
+        await ledger.reset(failed.no, act())
+        listed = {
+            state: [(one.id, one.state) for one in await ledger.list_batches(BatchFilter(state=state))]
+            for state in BatchState
+        }
+        names = ("01A", "01C", "01D", "01E", "01F", "01G", "01J", "01H")
+        assert listed == {state: [(name, state)] for state, name in zip(BatchState, names, strict=True)}
+        in_phase = await ledger.list_batches(BatchFilter(phase=at_work.status))
+        assert [one.id for one in in_phase] == ["01F", "01E", "01D"]
+        assert await ledger.list_batches(BatchFilter(phase="DONE")) == []
+        assert await ledger.list_batches(BatchFilter(phase="OPEN")) == []
 
     async def test_the_message_is_kept_untouched(self, ledger: LedgerAdapter) -> None:
         batch = await finalized(ledger)

@@ -10,6 +10,8 @@ from quire.api.context import ApiContext, Caller
 from quire.api.delivery import FOREVER, send_blob
 from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_response, read_json
 from quire.assets.registry import deliver, register
+from quire.batches.remote.attempts import find_attempt, read_registry_token
+from quire.model.errors import Missing, Reject, Stale
 
 BODY_BYTES = 64 << 20
 _ASSET = "01KB0000000000000000000000"
@@ -44,6 +46,34 @@ async def register_asset(context: ApiContext, request: ApiRequest, caller: Calle
         prefix=context.bucket_prefix,
     )
     return json_response(made.answer, status=201 if made.created else 200)
+
+
+async def register_own_asset(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    """For a worker that runs an attempt: files of its batch and data in the body, while the attempt runs."""
+    try:
+        token = str(request.path_params["attempt"])
+        address = read_registry_token(context.secrets, token)
+        found = await find_attempt(context.remote, address)
+    except Missing as error:
+        raise Missing("Batch or task not found", code="unknown_task") from error
+    if found.step.step != "image_variants":
+        raise Missing("This attempt has no picture to register", code="unknown_task")
+    if not found.is_current(address.attempt):
+        raise Stale("This attempt is over; nothing more of it is registered", code="wrong_state")
+    made = await register(
+        context.batches.blobs,
+        str(request.path_params["asset_id"]),
+        await read_json(request, limit=BODY_BYTES),
+        allowed=_refuse_url,
+        base_url=context.base_url(request),
+        prefix=context.bucket_prefix,
+        folder=f"staging/{found.batch.id}/",
+    )
+    return json_response(made.answer, status=201 if made.created else 200)
+
+
+def _refuse_url(url: str) -> str:
+    raise Reject(f"A worker registers files and data, not {url[:80]!r}", code="bad_asset")
 
 
 async def send_asset(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
@@ -131,6 +161,27 @@ ROUTES = (
         status=201,
         also=(200,),
         errors=(400, 409, 413),
+    ),
+    Route(
+        method="POST",
+        path="/registry/{attempt:str}/asset/{asset_id:str}",
+        serve=register_own_asset,
+        scope=None,
+        name="registerOwnAsset",
+        about="A remote worker registers the picture of its attempt, at the address that it was given.",
+        group="Workers",
+        contract=True,
+        body=AssetBody,
+        body_example={
+            "variants": [{"name": "thumb", "data": "aGVsbG8=", "content_type": "image/jpeg", "size": 5}],
+            "original_filename": "p1.jpg",
+            "original_content_type": "image/jpeg",
+            "ipfs_cid": "bafkrei",
+        },
+        answers=dict[str, Any],
+        status=201,
+        also=(200,),
+        errors=(400, 403, 404, 409, 413),
     ),
     *(one for route in (_GET, _VARIANT, _NAMED) for one in (route, _head(route))),
 )

@@ -34,7 +34,7 @@ from quire.batches.overview import (
 )
 from quire.batches.package import stream_package
 from quire.ledger.port import BatchFilter
-from quire.model.batch import FileOutcome
+from quire.model.batch import BatchState, FileOutcome
 from quire.model.clock import timestamp
 from quire.model.errors import Reject, Retry
 
@@ -73,11 +73,15 @@ async def show_logs(context: ApiContext, request: ApiRequest, caller: Caller) ->
 
 async def list_batches(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     limit = read_number(request, "limit", most=MAX_PAGE) or 100
-    ended = request.query_params.get("ended")
+    said = request.query_params
+    if "status" in said:
+        raise Reject("Batches are listed by state (?state=done) or by phase (?phase=…), not by status")
+    ended, state = said.get("ended"), said.get("state")
     wanted = BatchFilter(
         ended=None if ended is None else _read_flag("ended", ended),
-        status=request.query_params.get("status"),
-        tenant=caller.tenant or request.query_params.get("tenant"),
+        state=None if state is None else inspection.read_state(state),
+        phase=said.get("phase"),
+        tenant=caller.tenant or said.get("tenant"),
         before=read_number(request, "before", most=2**62),
         limit=limit,
     )
@@ -257,7 +261,8 @@ ROUTES = (
         answers=BatchPage,
         errors=(400,),
         parameters=(
-            Parameter(name="status", about="Only with this status, such as DONE or IMAGE_PROCESSING."),
+            Parameter(name="state", about=f"Only in this state: {', '.join(BatchState)}.", example="done"),
+            Parameter(name="phase", about="Only those at work in this phase, such as IMAGE_PROCESSING."),
             Parameter(name="tenant", about="Only of this tenant."),
             Parameter(name="ended", about="`true`: only those that have ended; `false`: only the others."),
             Parameter(name="before", about="`next` of the page before.", kind=int),

@@ -3,11 +3,11 @@
 from quire.api.context import ApiContext, Caller
 from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_response, read_body
 from quire.batches.remote import output_places
-from quire.batches.remote.attempts import AttemptAddress, CallbackAnswer, verify
+from quire.batches.remote.attempts import AttemptAddress, CallbackAnswer, read_number, verify
 from quire.batches.remote.callbacks import settle_callback
 from quire.compute.remote.callback_body import MAX_BODY_BYTES, Callback
 from quire.compute.remote.output_request import MoreOutputs, OutputPlaces
-from quire.model.errors import Missing, Reject
+from quire.model.errors import Missing
 
 _BATCH = "01KA0000000000000000000000"
 _SIGNED = (
@@ -59,17 +59,11 @@ def _verify_attempt(context: ApiContext, request: ApiRequest) -> AttemptAddress:
     about = AttemptAddress(
         batch_id=str(request.path_params["batch_id"]),
         task_id=str(request.path_params["task_id"]),
-        task_no=_read_number(said.get("task", "")),
-        attempt=_read_number(said.get("attempt", "")),
+        task_no=read_number(said.get("task", "")),
+        attempt=read_number(said.get("attempt", "")),
     )
     verify(context.secrets, about, said.get("sig", ""))
     return about
-
-
-def _read_number(said: str) -> int:
-    if not said.isascii() or not said.isdecimal() or len(said) > 18:
-        raise Reject("this callback URL was not issued by this server", code="bad_signature")
-    return int(said)
 
 
 ROUTES = (

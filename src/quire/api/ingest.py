@@ -24,7 +24,7 @@ from quire.ingest.file_upload import complete_file, start_file, withdraw_file
 from quire.ingest.finalization import ClosedBatch, finalize
 from quire.ingest.new_batch import Submitter, open_batch
 from quire.ingest.processed_batch import accept_processed
-from quire.ingest.status import SubmissionLine, UploadLine, stream_status
+from quire.ingest.status import StatusFiles, SubmissionLine, UploadLine, stream_status
 from quire.model.errors import Reject
 
 PROCESSED_BYTES = 256 << 20
@@ -170,7 +170,8 @@ async def enqueue_processed(context: ApiContext, request: ApiRequest, caller: Ca
 
 
 async def show_status(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
-    files = request.query_params.get("files") != "false"
+    said = request.query_params.get("files", "")
+    files = StatusFiles(said) if said in list(StatusFiles) else StatusFiles.PRESENT
     pieces = stream_status(context.ingest, get_batch_id(request), files=files)
     # The first piece before the status line: an unknown batch must become a 404.
     first = await anext(pieces)
@@ -344,12 +345,18 @@ ROUTES = (
         serve=show_status,
         scope=Scope.SUBMIT,
         name="batchStatus",
-        about="The batch as its sender described it, and all its files.",
+        about="The batch as its sender described it, and the files that it has now.",
         group=_GROUP,
         contract=True,
         pages=True,
         answers=StatusAnswer,
         errors=(404,),
-        parameters=(Parameter(name="files", about="`false` leaves the files out.", example="false"),),
+        parameters=(
+            Parameter(
+                name="files",
+                about="`false` leaves the files out; `uploaded` lists them as they were sent.",
+                example="false",
+            ),
+        ),
     ),
 )

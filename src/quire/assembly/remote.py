@@ -125,7 +125,6 @@ class RemoteComputes:
             base_url=self._base_url,
             secret=load_signing_secret(settings),
             start_seconds=settings.compute.start_seconds,
-            public_url=settings.preprocess.public_url,
             registry_url=settings.compute.registry_url,
             policy=build_retry_policy(settings),
             prices=prices(settings),

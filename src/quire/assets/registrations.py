@@ -11,17 +11,15 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from quire.model.asset import FALLBACKS, ORIGINAL, Asset
+from quire.model.asset import FALLBACKS, LONGEST_TEXT, MAX_SIDE, ORIGINAL, Asset
 from quire.model.errors import Reject
 from quire.tools import pillow
 from quire.tools.refusals import MEGAPIXEL, PixelLimits
 
 MAX_SIZE_BYTES = 5 << 40
-MAX_SIDE = 1_000_000
 _LIMITS = PixelLimits(max_pixels=500 * MEGAPIXEL)
 _INLINE_TYPES = frozenset({"image/jpeg", "image/png", "image/webp"})
 _CONTENT_TYPE = re.compile(r"[A-Za-z0-9.+_-]+/[A-Za-z0-9.+_-]+(; ?[A-Za-z0-9._-]+=[A-Za-z0-9._-]+)?")
-_MAX_TEXT = 255
 
 
 class RenditionSource(Struct, frozen=True, kw_only=True):
@@ -161,7 +159,7 @@ def _read_inline(said: dict[str, Any]) -> Registration:
     largest = max(sources.values(), key=lambda source: source.width)
     whole = sources.get(ORIGINAL, largest)
     cid = said.get("ipfs_cid")
-    if cid is not None and (not isinstance(cid, str) or len(cid) > _MAX_TEXT):
+    if cid is not None and (not isinstance(cid, str) or len(cid) > LONGEST_TEXT):
         raise bad_asset("ipfs_cid must be text")
     return Registration(
         content_type=kind,
@@ -199,7 +197,7 @@ def _check_role(role: Any) -> str:
     return role
 
 
-def _read_text(said: dict[str, Any], name: str, *, longest: int = _MAX_TEXT) -> str:
+def _read_text(said: dict[str, Any], name: str, *, longest: int = LONGEST_TEXT) -> str:
     found = said.get(name)
     if not isinstance(found, str) or not found:
         raise bad_asset(f"{name} is required")

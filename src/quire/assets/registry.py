@@ -46,14 +46,25 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 async def register(
-    blobs: Blobs, asset_id: str, said: Any, *, allowed: Callable[[str], str], base_url: str, prefix: str = ""
+    blobs: Blobs,
+    asset_id: str,
+    said: Any,
+    *,
+    allowed: Callable[[str], str],
+    base_url: str,
+    prefix: str = "",
+    folder: str = "",
 ) -> RegistrationResult:
     """`allowed` checks a URL and raises Reject. `prefix` is the prefix of keys in the bucket, for workers
-    that use those. Raises Reject `bad_asset`, Stale when the id stands for something else.
+    that use those; `folder` is where blobs that are named must lie. Raises Reject `bad_asset`, Stale when the
+    id stands for something else.
     """
     if not ID.fullmatch(asset_id):
         raise bad_asset("Invalid asset id")
     registration = registrations.strip_bucket_prefix(registrations.read_registration(said), prefix)
+    for source in registration.sources.values():
+        if source.key and not source.key.startswith(folder):
+            raise bad_asset(f"r2_key must begin with {folder}")
     if registration.url:
         allowed(registration.url)
     asset = _build_asset(asset_id, registration)

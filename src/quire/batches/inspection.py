@@ -33,13 +33,13 @@ from quire.batches.lines import (
 )
 from quire.ledger.flow_values import PHASE_SHIFT
 from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileVersion, InputRecord
-from quire.model.batch import Batch, Budget, FileOutcome, PhaseCounts
+from quire.model.batch import Batch, BatchState, Budget, FileOutcome, PhaseCounts
 from quire.model.clock import timestamp
 from quire.model.cost import MICROS
-from quire.model.errors import Missing
+from quire.model.errors import Missing, Reject
 from quire.model.former import describe_wait, is_former
 from quire.model.ids import task_id
-from quire.model.pipelines import name_step, stored_plan
+from quire.model.pipelines import name_step, stored_plan, to_pipelines
 from quire.model.plan import PlanPhase
 from quire.model.tiers import tier_name
 
@@ -57,7 +57,8 @@ async def show(context: BatchContext, batch_id: str) -> BatchDetails:
     return BatchDetails(
         batch_id=batch.id,
         status=batch.status,
-        state=await _describe_wait(context, batch) or describe_state(batch, counts, context.clock.now()),
+        state=batch.state,
+        summary=await _describe_wait(context, batch) or describe_state(batch, counts, context.clock.now()),
         progress=PhaseProgress(
             tasks_total=current.total, tasks_completed=current.done, tasks_failed=current.failed
         ),
@@ -95,8 +96,29 @@ async def _describe_wait(context: BatchContext, batch: Batch) -> str:
 
 
 async def list_batches(context: BatchContext, wanted: BatchFilter) -> list[BatchLine]:
-    """A page, newest first; the next one is `wanted` with `before` set to the last line's `no`."""
-    return [await _build_batch_line(context, batch) for batch in await context.records.list_batches(wanted)]
+    """A page, newest first; the next one is `wanted` with `before` set to the last line's `no`. Raises Reject
+    for a phase that no batch is in and no pipeline has.
+    """
+    found = await context.records.list_batches(wanted)
+    if wanted.phase is not None and wanted.before is None and not found:
+        _check_phase(context, wanted.phase)
+    return [await _build_batch_line(context, batch) for batch in found]
+
+
+def _check_phase(context: BatchContext, name: str) -> None:
+    known = {phase.name for plan in to_pipelines(context.pipelines).every() for phase in plan.phases}
+    if name not in known:
+        listed = ", ".join(sorted(known))
+        raise Reject(f"There is no phase {name[:80]!r}; known are {listed}", code="unknown_phase")
+
+
+def read_state(name: str) -> BatchState:
+    """Raises Reject for a word that is no state of a batch."""
+    try:
+        return BatchState(name)
+    except ValueError:
+        known = ", ".join(BatchState)
+        raise Reject(f"There is no state {name[:80]!r}; known are {known}", code="bad_request") from None
 
 
 async def list_files(
@@ -167,7 +189,8 @@ async def _build_batch_line(context: BatchContext, batch: Batch) -> BatchLine:
         no=batch.no,
         batch_id=batch.id,
         status=batch.status,
-        state=describe_state(batch, counts, context.clock.now()),
+        state=batch.state,
+        summary=describe_state(batch, counts, context.clock.now()),
         pipeline=batch.pipeline,
         round=batch.position.round,
         tier=tier_name(batch.tier),

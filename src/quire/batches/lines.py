@@ -10,7 +10,17 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from quire.ledger.port import InputRecord
-from quire.model.batch import AT_WORK, Batch, FileOutcome, Hold, PhaseCounts, Spending, Stage, TaskState
+from quire.model.batch import (
+    AT_WORK,
+    Batch,
+    BatchState,
+    FileOutcome,
+    Hold,
+    PhaseCounts,
+    Spending,
+    Stage,
+    TaskState,
+)
 from quire.model.cost import MICROS
 from quire.model.ids import BatchId
 
@@ -82,7 +92,8 @@ class BatchDetails(Struct, frozen=True, kw_only=True):
 
     batch_id: BatchId
     status: str
-    state: str  # one line, for people
+    state: BatchState
+    summary: str  # the state in one line, for people
     progress: PhaseProgress
     started_at: str
     updated_at: str
@@ -114,7 +125,8 @@ class BatchLine(Struct, frozen=True, kw_only=True):
     no: int
     batch_id: BatchId
     status: str
-    state: str
+    state: BatchState
+    summary: str  # the state in one line, for people
     pipeline: str
     round: int
     tier: str
@@ -236,13 +248,15 @@ def sum_costs(spent: Sequence[Spending]) -> CostLine:
 _BEFORE = {
     Stage.OPEN: "receiving files",
     Stage.QUEUED: "waiting to start",
-    Stage.FILLING: "reading the file list",
-    Stage.ENDING: "ending",
+    Stage.FILLING: "working: reads the file list",
+    Stage.ENDING: "working: ends",
 }
 
 
 def describe_state(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> str:
-    """One line for people: `working in TIFF_CONVERSION: 3 of 12`, `paused: …`, `done, 2 failed` …"""
+    """The state in one line for people, which begins with its word: `working in TIFF_CONVERSION: 3 of 12`,
+    `paused: …`, `done, 2 failed` …
+    """
     return _describe_end(batch, counts) or _describe_hold(batch) or _describe_work(batch, counts, now)
 
 
@@ -269,11 +283,11 @@ def _describe_hold(batch: Batch) -> str:
 def _describe_work(batch: Batch, counts: Sequence[PhaseCounts], now: float) -> str:
     stage = batch.position.stage
     if batch.phase_retries and batch.rests_until > now:
-        return f"waiting to try {batch.status} again after {batch.phase_retries} failed tries"
+        return f"working: waits to try {batch.status} again after {batch.phase_retries} failed tries"
     if stage in AT_WORK:
         current = find_current_counts(batch, counts)
         return f"working in {batch.status}: {current.settled} of {current.total}"
-    return _BEFORE.get(stage) or f"in {batch.status}, to be taken over from an earlier version"
+    return _BEFORE.get(stage) or f"working in {batch.status}, to be taken over from an earlier version"
 
 
 def find_current_counts(batch: Batch, counts: Sequence[PhaseCounts]) -> PhaseCounts:

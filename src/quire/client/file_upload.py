@@ -1,8 +1,8 @@
 """Uploads one file to an ingest service: announces it, sends it in one piece or in parts, confirms it.
 
-Parts that the server has from an earlier run are not sent again if they are cut at the same places. Promise:
-a file that changes while it is read is refused, not confirmed. Bytes are read from disk as they are sent,
-whatever the size of the file.
+Parts that the server has from an earlier run are not sent again if they are cut at the same places. Promises:
+no byte is sent to an address that is not one of the file's own key; a file that changes while it is read is
+refused, not confirmed. Bytes are read from disk as they are sent, whatever the size of the file.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from typing import TypeVar
 from quire.client.answers import ConfirmedPart, PartAddress, StartedUpload
 from quire.client.http import FileAnnouncement, IngestClient
 from quire.client.plan import PlannedFile
+from quire.client.upload_addresses import check_address, check_key
 from quire.model.cid import cid_of
 from quire.model.errors import Lost, Misconfigured, Missing, Reject
 from quire.tools.folder_scan import stamp
@@ -63,6 +64,7 @@ class FileSender:
             if resume and started.completed:
                 self._sent(file.size)
                 return 0
+            check_key(started.r2_key, self._batch_id, file.logical_path)
             if started.upload_type == "simple":
                 return await self._send_whole(started, descriptor, file, kind)
             return await self._send_parts(started, descriptor, file)
@@ -70,6 +72,7 @@ class FileSender:
     async def _send_whole(self, started: StartedUpload, descriptor: int, file: PlannedFile, kind: str) -> int:
         if not started.presigned_url:
             raise _protocol_error("no address")
+        check_address(started.presigned_url, started.r2_key)
         window = _FileRange(descriptor, 0, file.size, self._sent)
         await self._client.put(started.presigned_url, window, file.size, kind)
         _check_unchanged(file)
@@ -81,6 +84,8 @@ class FileSender:
         numbers = sorted(address.part_number for address in started.presigned_urls)
         if not started.upload_id or size < 1 or numbers != list(range(1, -(-file.size // size) + 1)):
             raise _protocol_error("addresses that do not fit the size of the file")
+        for address in started.presigned_urls:
+            check_address(address.url, started.r2_key)
         limit = asyncio.Semaphore(self._parts_at_once)
         have = {part.part_number: part for part in started.parts if part.etag}
         there = 0

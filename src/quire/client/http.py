@@ -102,8 +102,10 @@ class IngestClient:
         return await self._request("POST", "init", OpenedBatch, body, headers)
 
     async def status(self, batch_id: str) -> BatchStatus:
-        """Raises Missing when the server does not know the batch."""
-        return await self._request("GET", f"{_quote_id(batch_id)}/status", BatchStatus)
+        """With the files as they were sent, on servers that remember them. Raises Missing when the server
+        does not know the batch.
+        """
+        return await self._request("GET", f"{_quote_id(batch_id)}/status?files=uploaded", BatchStatus)
 
     async def failed(self, batch_id: str, *, limit: int) -> tuple[FailedFile, ...]:
         """Uploaded files that failed on the server; empty for servers that do not list them."""
@@ -178,7 +180,7 @@ class IngestClient:
             try:
                 return msgspec.json.decode(said, type=answer)
             except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
-                raise wrong_answer(path.rpartition("/")[2]) from error
+                raise wrong_answer(path.partition("?")[0].rpartition("/")[2]) from error
 
         return await self._retry(once)
 

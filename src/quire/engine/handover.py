@@ -63,6 +63,15 @@ async def hand_over(
     )
 
 
+async def read_final_list(
+    flow: FlowStore, batch: Batch, phases: int, alive: Alive
+) -> AsyncIterator[list[File]]:
+    """The files that a next stage is given, in the order of the manifest. Memory stays bounded."""
+    listing = _Listing(flow, batch, phases, alive)
+    async for files in sort_files(listing.pages(), held=FILES_HELD, at_once=ROWS_AT_ONCE):
+        yield files
+
+
 def _message(batch: Batch, original: str | None, writer: ManifestWriter) -> bytes:
     """The message that started the batch, untouched but for its totals."""
     said = msgspec.json.decode(original or "{}", type=dict[str, Raw])

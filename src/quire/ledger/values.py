@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from quire.ledger.flow_values import Effects, FlowOffer, JoinPart, TaskPlace
-from quire.model.batch import Batch, Budget, FileOutcome, Position, TaskState
+from quire.model.batch import Batch, BatchState, Budget, FileOutcome, Position, TaskState
 from quire.model.files import File
 from quire.model.work import Order, Report
 
@@ -215,10 +215,13 @@ class InputRecord(Struct, frozen=True, kw_only=True):
 
 
 class BatchFilter(Struct, frozen=True, kw_only=True):
-    """Which batches a list shows; newest first. `before` is the last number of the page before."""
+    """Which batches a list shows; newest first. `phase` is that of batches at work; `before` is the last
+    number of the page before.
+    """
 
     ended: bool | None = None
-    status: str | None = None
+    state: BatchState | None = None
+    phase: str | None = None
     tenant: str | None = None
     before: int | None = None
     limit: int = 100

@@ -25,6 +25,8 @@ DEFAULT = "medium"
 # A ULID, or an id of the earlier service: time in base 36 and 16 hexadecimal digits.
 ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{7,63}")
 NAMED_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+MAX_SIDE = 1_000_000  # pixels
+LONGEST_TEXT = 255  # characters of a name or a content identifier
 
 
 class Rendition(Struct, frozen=True, kw_only=True):

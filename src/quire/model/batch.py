@@ -52,6 +52,21 @@ class Hold(StrEnum):
     BUDGET = "budget"  # the budget is spent
 
 
+class BatchState(StrEnum):
+    """How a batch stands, for people and programs: in lists, their filters and details. What published
+    clients are told is in the words of their protocols.
+    """
+
+    RECEIVING = "receiving"  # files are still arriving
+    WAITING = "waiting"  # all files are there; its work has not begun
+    WORKING = "working"
+    PAUSED = "paused"  # by a person
+    HELD = "held"  # its budget is spent
+    DONE = "done"  # it has come to its end, with or without failures
+    ERROR = "error"
+    CANCELLED = "cancelled"
+
+
 class Budget(Struct, frozen=True, kw_only=True):
     """What a batch may spend before it is held; None is no limit. Money in millionths of the currency."""
 
@@ -115,6 +130,18 @@ class Batch(Struct, frozen=True, kw_only=True):
     @property
     def ended(self) -> bool:
         return self.position.stage in TERMINAL
+
+    @property
+    def state(self) -> BatchState:
+        """The ledgers' query `list_batches` says the same in SQL."""
+        stage = self.position.stage
+        if stage in TERMINAL:
+            return BatchState(stage.value)
+        if self.hold is not None:
+            return BatchState.HELD if self.hold is Hold.BUDGET else BatchState.PAUSED
+        return {Stage.OPEN: BatchState.RECEIVING, Stage.QUEUED: BatchState.WAITING}.get(
+            stage, BatchState.WORKING
+        )
 
 
 class PhaseCounts(Struct, frozen=True, kw_only=True):

@@ -44,7 +44,7 @@ def is_former(batch: Batch) -> bool:
 def describe_wait(older: Sequence[str]) -> str:
     """Why such a batch waits, for people: `older` are the names of the processes that it waits for."""
     return (
-        f"waiting until no process of the earlier version of Quire that began it is at work; stop "
+        f"working: waits until no process of the earlier version of Quire that began it is at work; stop "
         f"{', '.join(older)}"
     )
 

@@ -32,7 +32,9 @@ class ComputeSettings(Struct, frozen=True, kw_only=True):
     answers: Annotated[str, about("queue of answers to tasks that wait for them", min_length=1)] = (
         "quire-answers"
     )
-    registry_url: Annotated[str, about("asset registry that workers report pictures to; empty: none")] = ""
+    registry_url: Annotated[
+        str, about("another asset registry for workers that call back; empty: this server")
+    ] = ""
 
 
 class WorkerKeySettings(Struct, frozen=True, kw_only=True):

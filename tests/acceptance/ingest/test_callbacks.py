@@ -5,10 +5,11 @@ import json
 import httpx
 import pytest
 from tests.acceptance.ingest.conftest import CONFIG, serving
+from tests.acceptance.ingest.elsewhere import picture
 
 from quire.assembly.components import open_components
 from quire.assembly.secrets import load_signing_secret
-from quire.batches.remote.attempts import AttemptAddress, build_url
+from quire.batches.remote.attempts import AttemptAddress, build_registry_url, build_url
 from quire.compute.remote.callback_body import MAX_BODY_BYTES
 from quire.model.ids import task_id
 from quire.settings import load
@@ -23,12 +24,12 @@ def server(tmp_path):
         yield running
 
 
-def sent(server, name: str, data: bytes) -> str:
+def sent(server, name: str, data: bytes, kind: str = "image/tiff") -> str:
     with server.client() as client:
         body = {"uploader": "ana", "root_path": "/", "file_count": 1, "total_size": len(data)}
         batch = client.post("/api/batches/init", json=body).json()["batch_id"]
         body = {"file_name": name, "file_size": len(data), "logical_path": f"/box/{name}"}
-        body |= {"content_type": "image/tiff", "processing_config": CONFIG}
+        body |= {"content_type": kind, "processing_config": CONFIG}
         ticket = client.post(f"/api/batches/{batch}/files/start", json=body).json()
         assert httpx.put(ticket["presigned_url"], content=data).status_code == 200
         client.post(f"/api/batches/{batch}/files/complete", json={"r2_key": ticket["r2_key"]})
@@ -49,23 +50,23 @@ def until(server, batch: str, wanted) -> dict:
     raise AssertionError(f"the batch {batch} has ended without that")
 
 
-async def claimed(server, batch: str):
+async def claimed(server, batch: str, *, phase: int = 2, prefix: str = "tiff", build=build_url):
     """Somebody takes the batch's one task; its attempt, its input and the URL to report to."""
     settings = load(environment={}, folder=server.folder, overrides={"home": str(server.home)}).settings
     async with open_components(settings) as office:
         known = await office.batches.get_batch(batch)
         member = await office.members.add_member("elsewhere", "machine", "far", now=office.clock.now())
         [claim] = await office.flow.claim_phase(
-            known.no, 2, member=member.no, limit=9, now=office.clock.now()
+            known.no, phase, member=member.no, limit=9, now=office.clock.now()
         )
         order = claim.order
         about = AttemptAddress(
             batch_id=batch,
-            task_id=task_id("tiff", batch, order.file.key),
+            task_id=task_id(prefix, batch, order.file.key),
             task_no=order.task_no,
             attempt=order.attempt,
         )
-        return about, order.file.key, build_url(server.url, load_signing_secret(settings), about)
+        return about, order.file.key, build(server.url, load_signing_secret(settings), about)
 
 
 async def stored(server, key: str, data: bytes) -> None:
@@ -132,3 +133,52 @@ async def test_a_success_without_its_output_is_a_failure_with_a_reason(server):
     [attempt] = [one for one in story["attempts"] if one["outcome"]]
     assert attempt["outcome"] != "done"
     assert attempt["error"]
+
+
+PHOTO = "01KB00000000000000000000ZZ"
+
+
+async def test_a_worker_registers_the_picture_of_its_attempt_and_nothing_else(server):
+    data = picture("JPEG", (300, 250))
+    batch = sent(server, "up.jpg", data, "image/jpeg")
+    until(server, batch, lambda said: said["phases"].get("IMAGE_PROCESSING", {}).get("total") == 1)
+    server.restart("--api-only")  # with an engine the attempt of one who is no process would soon be over
+    _, key, registry = await claimed(server, batch, phase=3, prefix="img", build=build_registry_url)
+    sides = {"width": 300, "height": 250}
+    body = {"is_image": True, "content_type": "image/jpeg", "original_width": 300, "original_height": 250}
+    body["variants"] = {"original": {"r2_key": key, "size_bytes": len(data)} | sides}
+    elsewhere = {"original": {"r2_key": key.replace(batch, "0" * 26), "size_bytes": len(data)} | sides}
+    there = f"{server.url}/asset/{PHOTO}"
+    for url, said, status in (
+        (f"{registry}/asset/{PHOTO}", body | {"variants": elsewhere}, 400),
+        (
+            f"{registry}/asset/{PHOTO}",
+            {"url": "https://x.example/", "content_type": "a/b", "size_bytes": 1},
+            400,
+        ),
+        (f"{registry}/asset/{PHOTO}", [], 400),
+        (f"{registry}/asset/x", body, 400),
+        (f"{registry[:-1]}/asset/{PHOTO}", body, 403),
+        (f"{registry.replace('.1.', '.2.')}/asset/{PHOTO}", body, 403),
+        (f"{server.url}/registry/x/asset/{PHOTO}", body, 403),
+    ):
+        answer = httpx.post(url, json=said)
+        assert (answer.status_code, bool(answer.json()["error"])) == (status, True), url
+        assert httpx.get(there).status_code == 404
+    answer = httpx.post(f"{registry}/asset/{PHOTO}", json=body)
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["cdnUrl"] == there
+    assert httpx.post(f"{registry}/asset/{PHOTO}", json=body).status_code == 200
+    assert httpx.get(there).content == data
+    # After the end of its attempt it registers nothing more.
+    with server.client() as client:
+        client.post(f"/admin/cancel/{batch}", json={"reason": "no"}).raise_for_status()
+    assert httpx.post(f"{registry}/asset/{PHOTO[:-1]}0", json=body).status_code == 409
+
+
+async def test_the_attempt_of_another_step_has_nothing_to_register(server):
+    batch = sent(server, "p1.tif", b"II*\x00 a tiff of somebody")
+    until(server, batch, lambda said: said["progress"]["tasks_total"] == 1)
+    _, key, registry = await claimed(server, batch, build=build_registry_url)
+    said = {"r2_key": key, "content_type": "image/tiff", "size_bytes": 26}
+    assert httpx.post(f"{registry}/asset/{PHOTO}", json=said).status_code == 404

@@ -249,10 +249,20 @@ def test_batches_are_listed_newest_first_by_pages_and_by_state(still_client):
         page = still_client.get("/api/batches", params={"limit": 1000} | said).json()
         return [one["batch_id"] for one in page["batches"] if one["batch_id"] in made]
 
-    assert chosen(ended="true") == [made[3], made[1]] == chosen(status="CANCELLED")
-    assert chosen(ended="false") == [made[4], made[2], made[0]] == chosen(status="OPEN")
-    assert chosen(status="nothing like it") == chosen(tenant="nobody") == []
-    assert still_client.get("/api/batches", params={"ended": "perhaps"}).status_code == 400
+    assert chosen(ended="true") == [made[3], made[1]] == chosen(state="cancelled")
+    assert chosen(ended="false") == [made[4], made[2], made[0]] == chosen(state="receiving")
+    assert chosen(state="held") == chosen(tenant="nobody") == chosen(phase="IMAGE_PROCESSING") == []
+    assert {one["state"] for one in listed if one["batch_id"] in made} == {"receiving", "cancelled"}
+    for said, words in (
+        ({"state": "DONE"}, "known are receiving, waiting, working, paused, held, done, error, cancelled"),
+        ({"state": ""}, "known are receiving"),
+        ({"phase": "nothing like it"}, "There is no phase 'nothing like it'; known are"),
+        ({"phase": "a\x00"}, "phase holds a NUL character"),
+        ({"status": "DONE"}, "by state (?state=done)"),
+        ({"ended": "perhaps"}, "ended is true or false"),
+    ):
+        answer = still_client.get("/api/batches", params=said)
+        assert (answer.status_code, words in answer.text) == (400, True), answer.text
 
 
 def test_events_go_on_exactly_after_the_last_one_seen(client, done):

@@ -5,11 +5,11 @@ they must, and with nothing else than the contract says.
 import json
 import shlex
 import sys
-from pathlib import Path
 
 import pytest
 from obstore.store import S3Store
-from tests.acceptance.ingest.conftest import s3_environment, serving
+from tests.acceptance.ingest.computes import PUBLISHED_WORKER, published_keys
+from tests.acceptance.ingest.conftest import serving
 from tests.acceptance.ingest.elsewhere import (
     BODIES,
     FAST,
@@ -27,23 +27,15 @@ from tests.acceptance.ingest.home import at_home, blob, keys_below
 from tests.situations.flowing import read_tasks
 
 pytestmark = [pytest.mark.slow, pytest.mark.service]
-WORKER = (sys.executable, str(Path(__file__).with_name("original_worker.py")))
 WANTED = ("/box/p1.tif", "/box/x.tif", "/box/x.jpg", "/box/broken.tif", "/box/letter.txt")
 BATCH = {path: BODIES[path] for path in WANTED} | {"/box/scan.dat": (picture("TIFF"), "image/tiff")}
 
 
 def keys_for_workers(s3_server, folder):
-    """The store keeps this server below a folder in the bucket, and lets its workers into that alone."""
-    return s3_environment(s3_server, f"limited/{folder.name}") | {
-        "QUIRE_WORKER_KEYS_ACCESS_KEY_ID": s3_server.limited_key_id,
-        "QUIRE_WORKER_KEYS_SECRET_ACCESS_KEY": s3_server.limited_secret,
-        "QUIRE_WORKER_KEYS_ACCOUNT_ID": "account",
-        "QUIRE_WORKER_KEYS_ARCHIVE_BUCKET": s3_server.bucket,
-        "QUIRE_PREPROCESS_PUBLIC_URL": "https://cdn.example",
-    }
+    return published_keys(s3_server, folder) | {"QUIRE_PREPROCESS_PUBLIC_URL": "https://cdn.example"}
 
 
-def by_processes(s3_server, folder, command=WORKER, more=None):
+def by_processes(s3_server, folder, command=PUBLISHED_WORKER, more=None):
     port = free_port()
     environment = FAST | PROCESS | keys_for_workers(s3_server, folder)
     environment |= {"QUIRE_COMPUTE_COMMAND": shlex.join(command)}
@@ -108,7 +100,7 @@ def test_a_whole_batch_by_processes(tmp_path, s3_server):
 
 def test_a_whole_batch_by_machines(tmp_path, s3_server):
     more = keys_for_workers(s3_server, tmp_path) | {"QUIRE_COMPUTE_REGISTRY_URL": "http://127.0.0.1:{port}"}
-    with on_fly(tmp_path, command=WORKER, more=more) as (server, machines):
+    with on_fly(tmp_path, command=PUBLISHED_WORKER, more=more) as (server, machines):
         batch = sent(server, BATCH)
         check(server, batch, s3_server)
         said = {one["config"]["env"]["TASK_ID"]: one["config"]["env"] for one in machines.bodies}
@@ -125,7 +117,7 @@ def test_a_whole_batch_by_machines(tmp_path, s3_server):
 def test_a_later_attempt_finds_its_input_under_the_name_it_is_told(tmp_path, s3_server):
     program = "import os,sys,pathlib\nmark=pathlib.Path(sys.argv[1],os.environ['TASK_ID'])\n"
     program += "if not mark.exists():\n mark.touch()\n sys.exit(3)\nos.execv(sys.argv[2],sys.argv[2:])\n"
-    command = (sys.executable, "-c", program, str(tmp_path), *WORKER)
+    command = (sys.executable, "-c", program, str(tmp_path), *PUBLISHED_WORKER)
     with by_processes(s3_server, tmp_path, command) as server:
         batch = sent(server, {"/box/p1.tif": BODIES["/box/p1.tif"]})
         assert finished(server, batch)["status"] == "DONE"

@@ -5,17 +5,14 @@ sees: how each file ended and why, what was made of it, the list that is handed 
 """
 
 import hashlib
-import os
-import subprocess
-import sys
 from itertools import combinations
 from pathlib import Path
 
 import pytest
+from tests.acceptance.ingest import computes
 from tests.acceptance.ingest.conftest import s3_environment, serving
 from tests.acceptance.ingest.elsewhere import BODIES, FAST, PROCESS, finished, on_fly, outcomes, sent, strays
 from tests.acceptance.ingest.home import manifest
-from tests.servers.ray import ENVIRONMENT, ray_cluster
 
 pytestmark = pytest.mark.slow
 CORPUS = Path(__file__).parents[2] / "documents" / "corpus"
@@ -57,11 +54,6 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def on_local(folder):
-    with serving(folder, FAST, "--workers", "2") as server:
-        return result(server)
-
-
 def on_processes(folder, **more):
     with serving(folder, FAST | PROCESS | more) as server:
         return result(server)
@@ -82,44 +74,25 @@ def on_machines(folder):
         return found
 
 
-def on_ray(folder):
-    if (missing := _without_ray()) is not None:
-        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
-    chosen = {"QUIRE_COMPUTE_TIFF": "ray", "QUIRE_COMPUTE_IMAGE": "ray", "QUIRE_RAY_WORKERS": "2"}
-    with ray_cluster() as cluster:
-        there = chosen | ENVIRONMENT | {"QUIRE_RAY_ADDRESS": cluster.address}
-        with serving(folder, FAST | there) as server:
+def on(compute):
+    """Links are compared with the rest, so all of them begin alike."""
+
+    def run(folder):
+        opened, _ = computes.COMPUTES[compute]
+        fixed = {"QUIRE_PREPROCESS_PUBLIC_URL": "http://localhost:8787"}
+        with opened(folder, None, fixed) as server:
             return result(server)
 
-
-def _without_ray() -> str | None:
-    import importlib.util
-
-    found = importlib.util.find_spec("ray")
-    return "Ray is missing: install the wheel ray (make install)" if found is None else None
-
-
-def on_queue(folder):
-    """Two workers that lease their tasks from a queue of the house."""
-    chosen = FAST | dict.fromkeys(("QUIRE_COMPUTE_TIFF", "QUIRE_COMPUTE_IMAGE"), "queue")
-    command = (sys.executable, "-m", "quire.cli.main", "worker", "--from-queue", "--workers", "2", "--json")
-    with serving(folder, chosen) as server:
-        there = os.environ | chosen | {"QUIRE_HOME": str(server.home)}
-        worker = subprocess.Popen(command, cwd=folder, env=there, stdout=subprocess.DEVNULL)
-        try:
-            return result(server)
-        finally:
-            worker.terminate()
-            worker.wait(timeout=60)
+    return run
 
 
 COMPUTES = {
-    "local": on_local,
+    "local": on("local"),
     "process": on_processes,
     "local and process": on_both,
     "fly": on_machines,
-    "queue": on_queue,
-    "ray": on_ray,
+    "queue": on("queue"),
+    "ray": on("ray"),
 }
 
 

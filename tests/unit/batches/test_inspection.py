@@ -1,6 +1,7 @@
 """Looking at batches: the shapes programs rely on, the words people read, and what a look may cost."""
 
 import json
+import re
 
 import msgspec
 import pytest
@@ -14,7 +15,7 @@ from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import BatchFilter, OperatorAction
 from quire.ledger.sqlite import SqliteLedger
-from quire.model.batch import Budget, FileOutcome, Hold, PhaseCounts, Position, Stage
+from quire.model.batch import BatchState, Budget, FileOutcome, Hold, PhaseCounts, Position, Stage
 from quire.model.cost import Cost
 from quire.model.errors import Missing
 from quire.model.ids import task_id
@@ -60,7 +61,7 @@ async def test_a_working_batch_shows_the_progress_of_its_phase(office):
     await worked(office, batch, limit=1)
     shown = msgspec.to_builtins(await inspection.show(office, ID))
     assert shown["status"] == "TWO"
-    assert shown["state"] == "working in TWO: 1 of 2"
+    assert (shown["state"], shown["summary"]) == ("working", "working in TWO: 1 of 2")
     assert shown["progress"] == {"tasks_total": 2, "tasks_completed": 1, "tasks_failed": 0}
     assert shown["phases"]["ONE"] == {"total": 3, "completed": 2, "failed": 1, "cached": 0}
     assert "completed_at" not in shown
@@ -74,10 +75,13 @@ async def test_a_finished_batch_shows_all_that_is_known(office):
     )
     shown = msgspec.to_builtins(await inspection.show(office, ID))
     at = "2023-11-14T22:13:20.000Z"
-    assert {name: shown[name] for name in ("batch_id", "status", "state", "started_at", "completed_at")} == {
+    assert {
+        name: shown[name] for name in ("batch_id", "status", "state", "summary", "started_at", "completed_at")
+    } == {
         "batch_id": ID,
         "status": "DONE",
-        "state": "done, 1 failed",
+        "state": "done",
+        "summary": "done, 1 failed",
         "started_at": at,
         "completed_at": at,
     }
@@ -112,7 +116,8 @@ async def test_a_batch_that_failed_shows_its_error_and_what_was_planned(office):
     batch = await opened(office, NAMES)
     await control.reset(office, ID, OperatorAction(actor="x", reason="", now=office.clock.now()))
     shown = await inspection.show(office, ID)
-    assert (shown.error, shown.state) == ("Manually reset by admin", "error: Manually reset by admin")
+    assert (shown.state, shown.error) == ("error", "Manually reset by admin")
+    assert shown.summary == "error: Manually reset by admin"
     assert [(one.name, one.step) for one in shown.plan.phases] == [("ONE", "noop"), ("TWO", "noop")]
     assert (await office.batches.get_batch(ID)).no == batch.no
 
@@ -136,12 +141,12 @@ async def test_a_batch_of_an_earlier_version_names_the_processes_that_it_waits_f
 
     await database.write(begin)
     pipelines = to_pipelines(office.pipelines)
-    assert "stop old-7" in (await inspection.show(office, ID)).state
+    assert "stop old-7" in (await inspection.show(office, ID)).summary
     (noticed,) = [one async for one in list_noticed(office.records, pipelines)]
     assert noticed.is_left_alone
-    assert f"batch {ID}: waiting until no process of the earlier version" in noticed.text
+    assert f"batch {ID}: working: waits until no process of the earlier version" in noticed.text
     await office.members.remove_member(member.no)
-    assert (await inspection.show(office, ID)).state.startswith("working in ONE")
+    assert (await inspection.show(office, ID)).summary.startswith("working in ONE")
     assert [one async for one in list_noticed(office.records, pipelines)] == []
 
 
@@ -192,7 +197,7 @@ async def test_the_list_is_filtered(office):
 
     assert await ids(ended=True) == ["1"]
     assert await ids(ended=False) == ["2"]
-    assert await ids(status="QUEUED") == ["2"]
+    assert await ids(state=BatchState.WAITING) == ["2"]
     assert await ids(tenant="x") == ["1"]
 
 
@@ -319,14 +324,14 @@ COUNTS = [
     [
         (Stage.OPEN, {}, "receiving files"),
         (Stage.QUEUED, {}, "waiting to start"),
-        (Stage.FILLING, {}, "reading the file list"),
+        (Stage.FILLING, {}, "working: reads the file list"),
         (Stage.FLOWING, {}, "working in TWO: 3 of 9"),
-        (Stage.ENDING, {}, "ending"),
+        (Stage.ENDING, {}, "working: ends"),
         # A batch of an earlier version, before it goes on here:
-        (Stage.GATHERING, {}, "in TWO, to be taken over from an earlier version"),
-        (Stage.DISCOVERING, {}, "in TWO, to be taken over from an earlier version"),
+        (Stage.GATHERING, {}, "working in TWO, to be taken over from an earlier version"),
+        (Stage.DISCOVERING, {}, "working in TWO, to be taken over from an earlier version"),
         (Stage.WORKING, {}, "working in TWO: 3 of 9"),
-        (Stage.TRANSFORMING, {}, "in TWO, to be taken over from an earlier version"),
+        (Stage.TRANSFORMING, {}, "working in TWO, to be taken over from an earlier version"),
         (Stage.DONE, {}, "done, 2 failed"),
         (Stage.CANCELLED, {"error": "enough"}, "cancelled: enough"),
         (Stage.ERROR, {}, "error"),
@@ -336,7 +341,7 @@ COUNTS = [
         (
             Stage.FLOWING,
             {"phase_retries": 2, "rests_until": 9.0},
-            "waiting to try TWO again after 2 failed tries",
+            "working: waits to try TWO again after 2 failed tries",
         ),
         (Stage.FLOWING, {"phase_retries": 2, "rests_until": 1.0}, "working in TWO: 3 of 9"),
     ],
@@ -344,6 +349,7 @@ COUNTS = [
 def test_every_state_has_its_words(stage, changes, said):
     batch = a_batch(position=Position(stage, 2), status="TWO", **changes)
     assert describe_state(batch, COUNTS, now=5.0) == said
+    assert re.match("[a-z]+", said)[0] == batch.state, "the line begins with the word of the state"
 
 
 def test_a_batch_without_failures_is_simply_done():

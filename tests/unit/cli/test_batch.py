@@ -15,7 +15,7 @@ from quire.assembly.components import open_components
 from quire.cli.app import app
 from quire.cli.batch import control
 from quire.ledger.port import OperatorAction
-from quire.model.batch import Budget, Stage
+from quire.model.batch import BatchState, Budget, Stage
 from quire.model.cost import Cost
 from quire.settings import Settings
 from quire.system import user_at_host
@@ -111,6 +111,7 @@ def test_the_list_as_json_has_its_fields(quire, made):
     made(tenant="archive")
     (one,) = json.loads(quire("list", "--json").stdout)["batches"]
     assert (one["batch_id"], one["status"], one["state"], one["tenant"]) == (ID, "DONE", "done", "archive")
+    assert one["summary"] == "done"
     assert "no" not in one
 
 
@@ -120,7 +121,11 @@ def test_the_list_as_json_has_its_fields(quire, made):
         (["--all"], "210"),
         (["--running"], "2"),
         (["--ended"], "10"),
-        (["--status", "QUEUED"], "2"),
+        (["--state", "waiting"], "2"),
+        (["--state", "done"], "10"),
+        (["--state", "done", "--tenant", "x"], "1"),
+        (["--state", "held"], ""),
+        (["--phase", "ONE"], ""),
         (["--tenant", "x"], "1"),
         (["--limit", "2"], "21"),
     ],
@@ -146,6 +151,10 @@ def test_a_long_list_is_read_in_pages(quire, made, monkeypatch):
     [
         ["list", "--all", "--running"],
         ["list", "--limit", "0"],
+        ["list", "--state", "DONE"],
+        ["list", "--state", "lost"],
+        ["list", "--status", "DONE"],
+        ["list", "--phase", "NOWHERE"],
         ["show"],
         ["files", ID, "--state", "lost"],
         ["files", ID, "--json", "--csv"],
@@ -161,6 +170,17 @@ def test_a_long_list_is_read_in_pages(quire, made, monkeypatch):
 )
 def test_what_is_not_understood_ends_with_2(quire, arguments):
     assert quire(*arguments).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "known"),
+    [(("--state", "DONE"), [state.value for state in BatchState]), (("--phase", "NOWHERE"), ["ONE", "TWO"])],
+)
+def test_an_unknown_filter_is_refused_with_those_that_are_known(quire, made, option, known):
+    made()
+    ran = quire("list", *option)
+    assert ran.exit_code == 2
+    assert all(word in ran.stderr for word in known), ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -413,7 +433,7 @@ def test_a_choice_among_unfinished_work_is_refused(quire, made):
 def test_pause_and_resume_say_what_they_did(quire, made):
     made(until=Stage.FLOWING)
     paused = json.loads(quire("pause", ID, "--json").stdout)
-    assert (paused["did"], paused["state"]) == ("paused", f"paused: paused by {user_at_host()}")
+    assert (paused["did"], paused["summary"]) == ("paused", f"paused: paused by {user_at_host()}")
     ran = quire("resume", ID)
     assert "was resumed. Now: working in ONE: 0 of 3" in ran.stdout
     assert "quire scheduler" in ran.stderr
@@ -435,7 +455,8 @@ def test_a_spent_budget_needs_a_larger_one(quire, made, within):
 def test_a_reset_ends_in_error(quire, made):
     made(until=Stage.FLOWING)
     told = json.loads(quire("reset", ID, "--json").stdout)
-    assert (told["status"], told["state"]) == ("ERROR", "error: Manually reset by admin")
+    assert (told["status"], told["state"]) == ("ERROR", "error")
+    assert told["summary"] == "error: Manually reset by admin"
 
 
 def test_a_priority_is_set(quire, made):

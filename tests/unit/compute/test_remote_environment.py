@@ -385,3 +385,11 @@ async def test_a_call_that_is_not_answered_is_repeated_and_not_for_ever(tmp_path
     with pytest.raises(Retry, match="the callback was answered with 500") as caught:
         await server.run(TIFF, tmp_path / "again")
     assert "quire.example" not in str(caught.value)
+
+
+async def test_our_worker_leaves_the_registry_to_a_server_that_registers_itself(tmp_path):
+    server = TaskServer(picture("JPEG", (1500, 900)))
+    told = {"CDN_API_URL": "https://registry.example", "QUIRE_REGISTERS": "true"}
+    assert await server.run(IMAGE | told, tmp_path)
+    assert [url for url, *_ in server.calls if "registry" in url] == []
+    assert server.said["ref_data"]["url"].startswith("https://cdn.example/asset/")

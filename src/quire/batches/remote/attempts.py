@@ -21,7 +21,7 @@ from quire.engine.settlement import decide_settlement, step_retry_policy
 from quire.ledger.flow_values import phase_of
 from quire.ledger.port import Claim, StoredTask
 from quire.model import ids
-from quire.model.batch import Batch, TaskState
+from quire.model.batch import AT_WORK, Batch, TaskState
 from quire.model.errors import Misconfigured, Missing, Reject, Retry
 from quire.model.pipelines import stored_plan, to_pipelines
 from quire.model.plan import Plan, PlanStep
@@ -78,6 +78,11 @@ class FoundAttempt(Struct, frozen=True):
     def claim(self) -> Claim:
         return self.task.claim
 
+    def is_current(self, attempt: int) -> bool:
+        """Is it running, and is its result awaited?"""
+        running = self.task.state is TaskState.RUNNING and self.claim.order.attempt == attempt
+        return running and self.batch.position.stage in AT_WORK
+
 
 class CallbackAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`duplicate`: the attempt was settled before. `late`: a later attempt, phase or round has replaced it.
@@ -108,6 +113,29 @@ def build_url(base: str, secret: bytes, address: AttemptAddress, rest: str = "")
     """The CALLBACK_URL of an attempt, or a path below it; opaque to workers."""
     query = urlencode({"attempt": address.attempt, "task": address.task_no, "sig": sign(secret, address)})
     return f"{base.rstrip('/')}/callback/{quote(address.batch_id)}/{quote(address.task_id)}{rest}?{query}"
+
+
+def build_registry_url(base: str, secret: bytes, address: AttemptAddress) -> str:
+    """The CDN_API_URL of an attempt: workers append `/asset/{id}` to it."""
+    names = (address.batch_id, address.task_id, str(address.task_no), str(address.attempt))
+    return f"{base.rstrip('/')}/registry/{quote('.'.join((*names, sign(secret, address))))}"
+
+
+def read_registry_token(secrets: Sequence[bytes], token: str) -> AttemptAddress:
+    """The attempt that such an address was issued for. Raises Reject `bad_signature`."""
+    batch_id, task_id, task_no, attempt, signature = ([*token.split(".", 4), *[""] * 5])[:5]
+    address = AttemptAddress(
+        batch_id=batch_id, task_id=task_id, task_no=read_number(task_no), attempt=read_number(attempt)
+    )
+    verify(secrets, address, signature)
+    return address
+
+
+def read_number(text: str) -> int:
+    """Of a task or an attempt in an address. Raises Reject `bad_signature`."""
+    if not text.isascii() or not text.isdecimal() or len(text) > 18:
+        raise Reject("this callback URL was not issued by this server", code="bad_signature")
+    return int(text)
 
 
 async def find_attempt(context: RemoteContext, address: AttemptAddress) -> FoundAttempt:

@@ -1,8 +1,8 @@
 """Callbacks: a remote worker reports the end of its attempt by one request to a URL that only it was given.
 
 Promises: a callback is settled by the same rules as any other report, once; the outputs that it names were
-verified in the store. A repeated or late callback is answered as such and changes nothing. Must not know:
-HTTP, and how the worker was started.
+verified in the store, and its picture is registered before. A repeated or late callback is answered as such
+and changes nothing. Must not know: HTTP, and how the worker was started.
 """
 
 import logging
@@ -27,6 +27,8 @@ from quire.batches.remote.page_count import has_several_pages
 from quire.batches.remote.products import VERIFIED_AT_ONCE, verify_product
 from quire.batches.remote.step_cache import find_cache_key
 from quire.batches.remote.step_results import keep_step_result
+from quire.compute.assets import register_asset
+from quire.compute.remote.asset_claims import check_copies, draft_asset
 from quire.compute.remote.callback_body import (
     CLAIM_READERS,
     MAX_BODY_BYTES,
@@ -187,5 +189,17 @@ async def _verify_result(
         async with limit:
             return await verify_product(context, found.batch, product, size)
 
-    products = await gather(*(verify_one(*one) for one in claimed))
-    return StepResult(products=tuple(products), facts=facts)
+    products = tuple(await gather(*(verify_one(*one) for one in claimed)))
+    await _register_picture(context, found, callback, products)
+    return StepResult(products=products, facts=facts)
+
+
+async def _register_picture(
+    context: RemoteContext, found: FoundAttempt, callback: Callback, products: tuple[Product, ...]
+) -> None:
+    """Before the callback is settled, as workers of a pool do it before their report. Raises Reject."""
+    picture = found.claim.order.file
+    draft = draft_asset(callback, picture, found.step.options)
+    if draft is not None:
+        check_copies(products)
+        await register_asset(context.blobs, draft, picture, products)

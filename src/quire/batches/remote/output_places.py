@@ -12,7 +12,6 @@ from quire.blobs.presigned_uploads import PresignedUploads
 from quire.compute.remote.output_keys import MAX_PAGES, ROLES, page_key, page_of
 from quire.compute.remote.output_request import MoreOutputs, OutputPlace, OutputPlaces
 from quire.compute.remote.step_claims import place_key
-from quire.model.batch import AT_WORK, TaskState
 from quire.model.errors import Reject
 
 MAX_BODY_BYTES = 8 * 1024
@@ -39,8 +38,7 @@ async def grant_places(
     except (ValueError, RecursionError) as error:
         raise Reject(f"the body is no request for outputs: {error}", code="bad_request") from error
     found = await find_attempt(context, address)
-    running = found.task.state is TaskState.RUNNING and found.claim.order.attempt == address.attempt
-    if not running or found.batch.position.stage not in AT_WORK:
+    if not found.is_current(address.attempt):
         return OutputPlaces(current=False)
     seconds = int(found.step.longest_seconds(found.claim.order.file.size)) + SPARE_SECONDS
     start = prefix if found.step.step in ROLES else ""  # others have URLs alone

@@ -13,7 +13,9 @@ from quire.batches.remote.attempts import FoundAttempt
 from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.products import VERIFIED_AT_ONCE
 from quire.blobs import content
+from quire.compute.assets import register_asset
 from quire.compute.pool.values import encode_value, store_value
+from quire.compute.remote.asset_claims import check_draft
 from quire.compute.remote.step_claims import ClaimedProduct, ClaimedValue, StepClaims, check_claims
 from quire.model.errors import Reject
 from quire.model.files import Change, Product
@@ -38,9 +40,12 @@ async def keep_step_result(
         async with limit:
             return await _keep_product(context, claimed)
 
-    products = await gather(*map(keep, claims.products))
+    products = tuple(await gather(*map(keep, claims.products)))
     value = None if claims.value is None else await _keep_value(context, found, claims.value)
-    return StepResult(products=tuple(products), facts=claims.facts, value=value, tags=claims.tags)
+    if claims.asset is not None:
+        check_draft(claims.asset, products)
+        await register_asset(context.blobs, claims.asset, found.claim.order.file, products)
+    return StepResult(products=products, facts=claims.facts, value=value, tags=claims.tags)
 
 
 async def _keep_product(context: RemoteContext, claimed: ClaimedProduct) -> Product:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from quire.batches.remote import callbacks, step_tasks
-from quire.batches.remote.attempts import AttemptAddress, RemoteStep, build_url, find_task
+from quire.batches.remote.attempts import AttemptAddress, RemoteStep, build_registry_url, build_url, find_task
 from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.output_places import SPARE_SECONDS
 from quire.batches.remote.page_count import has_several_pages
@@ -55,7 +55,6 @@ class RemoteTaskOptions(Struct, frozen=True, kw_only=True):
     base_url: str
     secret: bytes
     start_seconds: float = 30.0
-    public_url: str = ""
     registry_url: str = ""
     policy: RetryPolicy = _NO_POLICY
     prices: Mapping[str, float] = {}  # per second, by compute
@@ -111,9 +110,7 @@ class LedgerRemoteTasks:
         if file.cid is not None:
             environment["INPUT_CID"] = file.cid
         if call.step == "image_variants":
-            environment["CDN_PUBLIC_URL"] = self._options.public_url
-            if self._options.registry_url:
-                environment["CDN_API_URL"] = self._options.registry_url
+            environment |= self._build_registry(call, address)
         outputs = {role: output_key(remote.input_key, role) for role in ROLES[call.step]}
         outputs[RESULT] = _result_key(address)
         for role, key in outputs.items():
@@ -123,6 +120,19 @@ class LedgerRemoteTasks:
         if self._options.access is not None:
             await self._copy_input(remote, order)
             environment |= self._options.access.variables(call.step)
+        return environment
+
+    def _build_registry(self, call: StepCall, address: AttemptAddress) -> dict[str, str]:
+        """Where links begin, as on every compute, and where to register. Our own workers leave that to this
+        server, which does it when it settles their callback; others get an address for their attempt.
+        """
+        options = self._options
+        environment = {"CDN_PUBLIC_URL": str(call.options.get("public_url", ""))}
+        if options.registry_url:
+            environment["CDN_API_URL"] = options.registry_url
+        elif options.access is not None:
+            environment["CDN_API_URL"] = build_registry_url(options.base_url, options.secret, address)
+            environment["QUIRE_REGISTERS"] = "true"
         return environment
 
     async def _build_step_environment(

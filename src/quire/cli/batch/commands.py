@@ -13,7 +13,8 @@ from quire.cli.console import Reporter
 from quire.cli.options import BatchId, Config, Home, Json, JsonLines, print_json
 from quire.cli.signals import stop_on_signals
 from quire.cli.text import format_bytes, plural, printable
-from quire.model.batch import FileOutcome
+from quire.model.batch import BatchState, FileOutcome
+from quire.model.errors import Reject
 
 if TYPE_CHECKING:
     from quire.assembly.components import Components
@@ -32,11 +33,13 @@ def list_batches(
         bool, typer.Option("--running", help="List only batches that have not ended.")
     ] = False,
     ended: Annotated[bool, typer.Option("--ended", help="List only batches that have ended.")] = False,
-    status: Annotated[
+    state: Annotated[
+        BatchState | None,
+        typer.Option("--state", help="List only batches in this state.", show_default=False),
+    ] = None,
+    phase: Annotated[
         str | None,
-        typer.Option(
-            "--status", help="List only batches with this status, such as DONE.", show_default=False
-        ),
+        typer.Option("--phase", help="List only batches at work in this phase.", show_default=False),
     ] = None,
     tenant: Annotated[
         str | None, typer.Option("--tenant", help="List only batches of this tenant.", show_default=False)
@@ -50,7 +53,8 @@ def list_batches(
 
     Examples:
       quire batch list --running
-      quire batch list --status ERROR --limit 100 --json
+      quire batch list --state error --limit 100 --json
+      quire batch list --phase IMAGE_PROCESSING
 
     Exit codes: 0 listed, even if there are none, 1 could not run, 2 usage.
     """
@@ -66,10 +70,15 @@ def list_batches(
 
     async def find(components: "Components", _settings: "Settings") -> "list[BatchLine]":
         found: list[BatchLine] = []
-        wanted = BatchFilter(ended=only_ended, status=status, tenant=tenant, limit=min(limit, PAGE))
-        while len(found) < limit and (page := await inspection.list_batches(components, wanted)):
-            found += page
-            wanted = msgspec.structs.replace(wanted, before=page[-1].no)
+        wanted = BatchFilter(
+            ended=only_ended, state=state, phase=phase, tenant=tenant, limit=min(limit, PAGE)
+        )
+        try:
+            while len(found) < limit and (page := await inspection.list_batches(components, wanted)):
+                found += page
+                wanted = msgspec.structs.replace(wanted, before=page[-1].no)
+        except Reject as error:
+            raise typer.BadParameter(str(error)) from error
         return found[:limit]
 
     found = use_components(find, home=home, config=config, json_output=json_output)

@@ -255,6 +255,7 @@ def _change(
             "did": did,
             "status": details.status,
             "state": details.state,
+            "summary": details.summary,
         }
         print_json(document | {"tier": details.tier})
     else:
@@ -305,6 +306,6 @@ def _print_preview(preview: "RetryPreview", *, did: str | None) -> None:
 def _show_change(details: "BatchDetails", did: str) -> None:
     from quire.model.batch import Stage
 
-    typer.echo(f"Batch {details.batch_id} was {did}. Now: {printable(details.state)}")
+    typer.echo(f"Batch {details.batch_id} was {did}. Now: {printable(details.summary)}")
     if did in {"resumed", "continued", "retried"}:
         typer.echo(AWAITS_FILES if details.status == Stage.OPEN.name else CONTINUES, err=True)

@@ -12,7 +12,7 @@ def show_list(batches: Sequence[BatchLine]) -> None:
     if not batches:
         typer.echo("No batches.")
         return
-    rows = [(one.batch_id, _minute(one.created_at), one.total_files, one.state) for one in batches]
+    rows = [(one.batch_id, _minute(one.created_at), one.total_files, one.summary) for one in batches]
     typer.echo(format_table(("batch", "opened (UTC)", "files", "state"), rows, right={2}))
 
 

@@ -36,7 +36,7 @@ def show_details(details: BatchDetails) -> None:
 
 def _facts(details: BatchDetails) -> Iterator[tuple[str, str]]:
     yield "batch", details.batch_id
-    yield "state", details.state
+    yield "state", details.summary
     yield "pipeline", f"{details.pipeline}, version {details.pipeline_version}"
     if details.round > 1:
         yield "round", str(details.round)

@@ -4,10 +4,10 @@ Promise: whatever a result names is in the store when the result is returned. Mu
 nor who is told of it.
 """
 
-from quire.blobs import asset_records, content
+from quire.blobs import content
 from quire.blobs.port import Blobs
+from quire.compute.assets import register_asset
 from quire.compute.pool.values import INLINE_BYTES, inline_value, store_value
-from quire.model.asset import build_asset, build_tiles
 from quire.model.files import Change, File, Product
 from quire.model.step import OutputFile, StepOutput
 from quire.model.work import StepResult
@@ -32,10 +32,7 @@ async def store_output(blobs: Blobs, file: File, output: StepOutput, value: byte
     stored = await content.put_files(blobs, [one.path for one in output.files], owned=True)
     products = tuple(map(_build_product, output.files, stored))
     if output.asset is not None:
-        asset, tiles = build_asset(output.asset, file, products), build_tiles(products)
-        await asset_records.register(blobs, asset)
-        if tiles is not None:
-            await asset_records.register_tiles(blobs, asset.id, tiles)
+        await register_asset(blobs, output.asset, file, products)
     return StepResult(
         products=products, facts=output.facts, value=await store_value(blobs, value), tags=output.tags
     )

@@ -104,7 +104,7 @@ def read_task(environment: Mapping[str, str]) -> RemoteTask:
             role: variables[url_variable(role)] for role in roles if url_variable(role) in variables
         },
         access=access,
-        registry_url=variables.get("CDN_API_URL", "").rstrip("/"),
+        registry_url="" if "QUIRE_REGISTERS" in variables else variables.get("CDN_API_URL", "").rstrip("/"),
         original_key=variables.get("QUIRE_INPUT_KEY") or variables["INPUT_R2_KEY"],
         memory_mb=int(memory),
         more_url=variables.get("MORE_OUTPUTS_URL", ""),

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, field
 from quire.compute.pool.output_names import check_distinct, check_name
 from quire.compute.pool.results import check_request
 from quire.compute.pool.values import INLINE_BYTES
+from quire.model.asset import AssetDraft
 from quire.model.cost import Cost
 from quire.model.errors import Reject
 from quire.model.work import MAX_VALUE_BYTES, ExternalRequest
@@ -72,6 +73,7 @@ class StepClaims(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tags: tuple[_Tag, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     external: ExternalRequest | None = None
+    asset: AssetDraft | None = None
 
 
 def step_key(batch_id: str, task_no: int, attempt: int, ending: str) -> str:
@@ -103,7 +105,7 @@ def check_claims(claims: StepClaims, step: str, batch_id: str, task_no: int, att
     """Raises Reject for a claim that cannot be right, before anything is read from the store."""
     if claims.external is not None:
         check_request(claims.external, step)
-        if claims.products or claims.value is not None or claims.tags:
+        if claims.products or claims.value is not None or claims.tags or claims.asset is not None:
             raise _bad("a step that leaves its task to somebody outside has no result of its own")
     for number, one in enumerate(claims.products, 1):
         if one.key != place_key(batch_id, task_no, attempt, output_role(number)):

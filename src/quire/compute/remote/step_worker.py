@@ -143,6 +143,7 @@ class StepTaskRun:
             tags=output.tags,
             facts=output.facts,
             external=output.external,
+            asset=output.asset,
         )
 
     async def _store_value(
@@ -206,12 +207,6 @@ class StepTaskRun:
 
 def _check_possible(output: StepOutput, call: StepCall) -> None:
     """Raises Reject for what a machine of one task cannot give back."""
-    if output.asset is not None:
-        raise Reject(
-            f"the step {call.step} returned an asset, which is not possible on process and fly; let it run "
-            "on local, queue or ray",
-            code="not_elsewhere",
-        )
     if len(output.files) > MAX_OUTPUTS:
         raise Reject(
             f"the step {call.step} returned {len(output.files)} outputs, and {MAX_OUTPUTS} is the limit on "

@@ -29,7 +29,8 @@ class PostgresRecordStore:
     _database: PostgresDatabase
 
     async def list_batches(self, wanted: BatchFilter) -> list[Batch]:
-        values = {"before": wanted.before, "ended": wanted.ended, "status": wanted.status}
+        values = {"before": wanted.before, "ended": wanted.ended, "phase": wanted.phase}
+        values["state"] = None if wanted.state is None else wanted.state.value
         values |= {"tenant": wanted.tenant, "limit": wanted.limit}
         return [read_batch(row, row[0]) for row in await self._rows("list_batches", values)]
 

@@ -28,7 +28,7 @@ class SqliteRecordStore:
     _database: SqliteDatabase
 
     async def list_batches(self, wanted: BatchFilter) -> list[Batch]:
-        values = (wanted.before, wanted.ended, wanted.status, wanted.tenant, wanted.limit)
+        values = (wanted.before, wanted.ended, wanted.state, wanted.phase, wanted.tenant, wanted.limit)
         return [read_batch(row, row[0]) for row in await self._rows("list_batches", values)]
 
     async def list_older_members(self) -> list[str]:

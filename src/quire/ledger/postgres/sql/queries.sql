@@ -355,7 +355,12 @@ WHERE no = %(no)s AND stage IN ('error', 'cancelled') AND stood IS NOT NULL
 SELECT * FROM batch_rows
 WHERE (%(before)s::bigint IS NULL OR no < %(before)s)
   AND (%(ended)s::boolean IS NULL OR (stage IN ('done', 'error', 'cancelled')) = %(ended)s)
-  AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
+  AND (%(state)s::text IS NULL OR %(state)s =
+       CASE WHEN stage IN ('done', 'error', 'cancelled') THEN stage WHEN hold = 'budget' THEN 'held'
+            WHEN hold IS NOT NULL THEN 'paused' WHEN stage = 'open' THEN 'receiving' WHEN stage = 'queued' THEN 'waiting'
+            ELSE 'working' END)
+  AND (%(phase)s::text IS NULL OR (status = %(phase)s AND stage NOT IN ('open', 'queued', 'done', 'error', 'cancelled')))
+  AND (%(tenant)s::text IS NULL OR tenant = %(tenant)s)
 ORDER BY no DESC LIMIT %(limit)s
 
 -- name: message

@@ -347,8 +347,13 @@ WHERE no = ?3 AND stage IN ('error', 'cancelled') AND stood IS NOT NULL
 -- name: list_batches
 SELECT * FROM batch_rows
 WHERE (?1 IS NULL OR no < ?1) AND (?2 IS NULL OR (stage IN ('done', 'error', 'cancelled')) = ?2)
-  AND (?3 IS NULL OR status = ?3) AND (?4 IS NULL OR tenant = ?4)
-ORDER BY no DESC LIMIT ?5
+  AND (?3 IS NULL OR ?3 =
+       CASE WHEN stage IN ('done', 'error', 'cancelled') THEN stage WHEN hold = 'budget' THEN 'held'
+            WHEN hold IS NOT NULL THEN 'paused' WHEN stage = 'open' THEN 'receiving' WHEN stage = 'queued' THEN 'waiting'
+            ELSE 'working' END)
+  AND (?4 IS NULL OR (status = ?4 AND stage NOT IN ('open', 'queued', 'done', 'error', 'cancelled')))
+  AND (?5 IS NULL OR tenant = ?5)
+ORDER BY no DESC LIMIT ?6
 
 -- name: message
 SELECT message FROM batches WHERE no = ?
