@@ -33,7 +33,9 @@ def open_objects(blobs: Blobs, s3: S3Access | None, clock: Clock, ids: Ids) -> O
         return BlobObjects(blobs, ids)
     from quire.blobs.s3.objects import S3Objects
 
-    return S3Objects(clock=clock, ids=ids, **structs.asdict(s3))
+    access = structs.asdict(s3)
+    del access["checksums"]  # state is small and never scrubbed
+    return S3Objects(clock=clock, ids=ids, **access)
 
 
 def encode_worker_configuration(
@@ -65,6 +67,7 @@ def s3_access(settings: Settings) -> S3Access | None:
         secret_access_key=chosen.secret_access_key.reveal(),
         prefix=chosen.prefix,
         allow_http=chosen.allow_http,
+        checksums=chosen.checksums,
     )
 
 

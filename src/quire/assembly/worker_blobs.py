@@ -29,6 +29,7 @@ class S3Access(Struct, frozen=True, kw_only=True):
     secret_access_key: str
     prefix: str
     allow_http: bool
+    checksums: bool = False
 
 
 def open_store(root: Path, s3: S3Access | None) -> Blobs:
