@@ -87,7 +87,8 @@ class Scrub:
 
     async def run(self, record: ScrubRecord) -> FinishedScrub | None:
         """Continue the pass of the record, or begin one. None when it was stopped before the end: the
-        position is saved. Raises Stale when another process has taken the scrub over, and what the store raises.
+        position is saved. Raises Stale when another process has taken the scrub over, and what the store
+        raises.
         """
         if record.position is None:
             record.begin(self._clock.now())

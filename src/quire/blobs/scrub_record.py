@@ -17,8 +17,8 @@ RESTORED, WAITING, LEFT = "restored", "waiting", "left"
 
 class DamagedEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A damaged blob. `restored`: the right bytes are stored again. `waiting`: it was set aside, and the
-    right bytes are stored as soon as they come again. `left`: it stays as it is, and is refused when it is read.
-    `used_by` are a few of the files that it is, `is_input` whether it came from outside.
+    right bytes are stored as soon as they come again. `left`: it stays as it is, and is refused when it is
+    read. `used_by` are a few of the files that it is, `is_input` whether it came from outside.
     """
 
     key: str
