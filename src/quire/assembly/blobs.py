@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-from msgspec import structs
 
 from quire.assembly.worker_blobs import S3Access, WorkerConfiguration, open_store
 from quire.assembly.worker_steps import WorkerPipeline
@@ -33,9 +32,7 @@ def open_objects(blobs: Blobs, s3: S3Access | None, clock: Clock, ids: Ids) -> O
         return BlobObjects(blobs, ids)
     from quire.blobs.s3.objects import S3Objects
 
-    access = structs.asdict(s3)
-    del access["checksums"]  # state is small and never scrubbed
-    return S3Objects(clock=clock, ids=ids, **access)
+    return S3Objects(clock=clock, ids=ids, **s3.address())
 
 
 def encode_worker_configuration(

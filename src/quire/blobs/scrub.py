@@ -94,6 +94,7 @@ class Scrub:
             record.begin(self._clock.now())
         record.owner = self._options.owner
         await self._save(record)
+        self._progress(record)
         self._began = saved_at = self._clock.monotonic()
         unsaved = 0
         async for info in self._blobs.list(after=record.position or ""):

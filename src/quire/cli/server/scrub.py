@@ -87,7 +87,7 @@ def scrub(
             originals=tuple(originals or ()),
         )
         stop = stop_on_signals(lambda _: typer.echo("Stopping: saving the position …", err=True))
-        return await scrub_store(settings, components, request, stop, progress=_show_progress)
+        return await scrub_store(settings, components, request, stop, progress=_Progress())
 
     result = use_components(work, home=home, config=config, json_output=json_output)
     if json_output:
@@ -100,11 +100,20 @@ def scrub(
         raise typer.Exit(exits.FINISHED_WITH_FAILURES)
 
 
-def _show_progress(record: "ScrubRecord") -> None:
-    if sys.stderr.isatty():
+class _Progress:
+    """Says on stderr that it begins, and on a terminal how far it is."""
+
+    def __init__(self) -> None:
+        self._has_begun = False
+
+    def __call__(self, record: "ScrubRecord") -> None:
         counts = record.counts
         seen = f"{plural(counts.blobs, 'blob')}, {format_bytes(counts.bytes)}, {counts.damaged} damaged"
-        typer.echo(f"{seen}; at {printable(record.position or '')[:20]}", err=True)
+        if not self._has_begun:
+            typer.echo(f"Continuing after {seen}" if record.position else "Reading the store …", err=True)
+        elif sys.stderr.isatty():
+            typer.echo(f"{seen}; at {printable(record.position or '')[:20]}", err=True)
+        self._has_begun = True
 
 
 def _print_result(result: "ScrubResult") -> None:
