@@ -4,6 +4,7 @@ import json
 import signal
 
 import pytest
+from tests.acceptance.ingest.conftest import s3_environment
 from tests.acceptance.test_fixity import WORDS, blob_with, flip
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -88,3 +89,18 @@ def test_a_wrong_option_is_refused(quire, texts, words):
 def test_a_home_that_does_not_exist_is_not_created(quire):
     assert quire("scrub").returncode == 1
     assert not quire.home.exists()
+
+
+@pytest.mark.service
+def test_in_a_bucket_the_checksums_of_the_store_are_compared(quire, s3_server):
+    bucket = s3_environment(s3_server, f"scrub/{quire.folder.name}") | {"QUIRE_S3_CHECKSUMS": "true"}
+    folder = quire.folder / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_text("one two three")
+    done = quire.run(str(folder), "--pipeline", str(WORDS), **bucket)
+    assert done.returncode == 0, done.stderr
+    unread = json.loads(quire("scrub", "--json", **bucket).stdout)["counts"]
+    assert (unread["blobs"], unread["by_checksum"]) == (2, 2)
+    read = json.loads(quire("scrub", "--json", "--read-all", **bucket).stdout)["counts"]
+    assert (read["blobs"], read["by_checksum"]) == (2, 0)
+    assert "last scrub" in quire("doctor", **bucket).stdout

@@ -266,6 +266,13 @@ async def _check_last_scrub(load: ScrubLoader, seconds: float) -> Check:
     except TimeoutError:
         detail, advice = f"no answer in {seconds:g} seconds", "check the address, the network and the disk"
         return Check(name=name, state="warning", detail=detail, advice=advice)
+    except Exception as error:  # noqa: BLE001 - an exception would hide the other findings
+        detail, advice = f"unexpected {type(error).__name__}", "this is a bug in Quire: please report it"
+        return Check(name=name, state="warning", detail=detail, advice=advice)
+    return _describe_scrub(name, record)
+
+
+def _describe_scrub(name: str, record: ScrubRecord | None) -> Check:
     if record is None or (record.last is None and record.position is None):
         advice = "run quire scrub now and then, or set scrub.every_days for quire serve"
         return Check(name=name, state="ok", detail="never", advice=advice)
