@@ -13,6 +13,7 @@ SECTIONS = (
     "coroutines",
     "engine",
     "first_result",
+    "fixity",
     "images",
     "ingest",
     "library",

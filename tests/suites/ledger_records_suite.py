@@ -76,6 +76,21 @@ class RecordsSuite:
         assert [one.id for one in first] == ["01E", "01D", "01C"]
         assert [one.id for one in await ledger.list_batches(BatchFilter(before=first[-1].no))] == ["01A"]
 
+    async def test_files_with_the_same_bytes_are_found_once_for_each_key(self, ledger: LedgerAdapter) -> None:
+        for batch_id, key in (("01A", "staging/01A/x"), ("01C", "cas/x"), ("01D", "cas/x")):
+            batch = await begun(ledger, paths=["d/f1.tif"], phases=ONE, batch_id=batch_id)
+            same = file("d/f1.tif", key=key, digest="5" * 64)
+            await ledger.admit_files(
+                batch, [Admission(1, same, None)], cursor=1, admitted=1, admissible=1, complete=True, now=5.0
+            )
+        found = await ledger.find_uses(["5" * 64, "6" * 64], limit=10)
+        assert [(one.key, one.batch_id, one.path, one.is_input, one.size) for one in found] == [
+            ("cas/x", "01D", "d/f1.tif", True, 10),
+            ("staging/01A/x", "01A", "d/f1.tif", True, 10),
+        ]
+        assert len(await ledger.find_uses(["5" * 64], limit=1)) == 1
+        assert await ledger.find_uses([], limit=10) == []
+
     async def test_batches_are_listed_by_what_is_wanted(self, ledger: LedgerAdapter) -> None:
         ended = await walked(ledger, await admitted(ledger, batch_id="01A", tenant="t1"))
         await admitted(ledger, batch_id="01C", tenant="t2")

@@ -10,7 +10,7 @@ from quire.api.routing import ApiRequest, Route
 from quire.batches.context import BatchContext
 from quire.batches.remote.attempts import AttemptAddress
 from quire.batches.remote.context import RemoteContext
-from quire.blobs.checked_reads import RangeChecks
+from quire.blobs.checked_reads import RememberedChecks
 from quire.consumers import administration
 from quire.engine.retry import RetryPolicy
 from quire.events.webhooks import WebhookContext
@@ -54,7 +54,7 @@ class ApiContext(Struct, frozen=True, kw_only=True):
     cleaning: CleanupPolicy = CleanupPolicy()
     cleaning_seconds: float = 0.0  # how often this server cleans up; 0: never
     streams: set[int] = field(default_factory=set)  # open streams of events
-    range_checks: RangeChecks = field(default_factory=RangeChecks)
+    checks: RememberedChecks = field(default_factory=RememberedChecks)
 
     @property
     def batches(self) -> BatchContext:

@@ -11,7 +11,6 @@ from litestar.response import Stream
 from quire.api.context import ApiContext
 from quire.api.routing import ApiRequest, ApiResponse
 from quire.assets.registry import Delivery
-from quire.blobs import checked_reads
 from quire.blobs.presigned_rules import attachment
 
 FOREVER = "public, max-age=31536000, immutable"
@@ -38,14 +37,14 @@ async def send_blob(context: ApiContext, given: Delivery, request: ApiRequest) -
     said["content-length"] = str(stop - start)
     if request.method == "HEAD":
         return _build_empty(status, said, given.content_type)
-    blobs = context.batches.blobs
+    blobs, now = context.batches.blobs, context.batches.clock.monotonic()
     if part or given.offset is not None:
-        now = context.batches.clock.monotonic()
-        await context.range_checks.check(blobs, given.key, given.digest, now)
+        await context.checks.check(blobs, given.key, given.digest, now)
         begin = given.offset or 0
         pieces = blobs.stream(given.key, start=begin + start, stop=begin + stop)
     else:
-        pieces = await begin_answer(checked_reads.stream(blobs, given.key, given.digest), given.size)
+        checked = context.checks.stream(blobs, given.key, given.digest, now)
+        pieces = await begin_answer(checked, given.size)
     return Stream(pieces, status_code=status, media_type=given.content_type, headers=said)
 
 

@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-from msgspec import structs
 
 from quire.assembly.worker_blobs import S3Access, WorkerConfiguration, open_store
 from quire.assembly.worker_steps import WorkerPipeline
@@ -33,7 +32,7 @@ def open_objects(blobs: Blobs, s3: S3Access | None, clock: Clock, ids: Ids) -> O
         return BlobObjects(blobs, ids)
     from quire.blobs.s3.objects import S3Objects
 
-    return S3Objects(clock=clock, ids=ids, **structs.asdict(s3))
+    return S3Objects(clock=clock, ids=ids, **s3.address())
 
 
 def encode_worker_configuration(
@@ -65,6 +64,7 @@ def s3_access(settings: Settings) -> S3Access | None:
         secret_access_key=chosen.secret_access_key.reveal(),
         prefix=chosen.prefix,
         allow_http=chosen.allow_http,
+        checksums=chosen.checksums,
     )
 
 

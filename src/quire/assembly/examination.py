@@ -17,12 +17,15 @@ from typing import Literal
 from msgspec import Struct
 
 import quire
+from quire.blobs.scrub_record import ScrubRecord
+from quire.model.clock import timestamp
 from quire.model.errors import QuireError
 from quire.model.probe import Probe
 from quire.tools import liteparse, marker, opendataloader, pdfium, pillow, pymupdf4llm, qpdf, tesseract, vips
 
 State = Literal["ok", "warning", "missing", "failed"]
 Row = tuple[str, str, str]  # key, value as people may see it, source
+ScrubLoader = Callable[[], Awaitable[ScrubRecord | None]]
 StoreProbe = Callable[[], Awaitable[Sequence[Probe]]]  # raises when a promise is broken
 
 OLDEST_SQLITE = (3, 24, 0)  # the first with ON CONFLICT DO UPDATE
@@ -94,6 +97,7 @@ async def examine(
     cores: int,
     home: Path | None,
     probe_store: StoreProbe | None,
+    load_scrub: ScrubLoader | None = None,
     features: Collection[str] = (),
     tools: Sequence[ToolCheck] = TOOLS,
     store_seconds: float = STORE_SECONDS,
@@ -110,7 +114,10 @@ async def examine(
     if home is not None:
         sections.append(Section(title="Home", checks=await asyncio.to_thread(_check_home, home)))
     if probe_store is not None:
-        sections.append(Section(title="Store", checks=await _check_store(probe_store, store_seconds)))
+        checks = await _check_store(probe_store, store_seconds)
+        if load_scrub is not None and all(check.state == "ok" for check in checks):
+            checks = (*checks, await _check_last_scrub(load_scrub, store_seconds))
+        sections.append(Section(title="Store", checks=checks))
     return Examination(sections=tuple(sections))
 
 
@@ -246,3 +253,44 @@ async def _check_store(probe: StoreProbe, seconds: float) -> tuple[Check, ...]:
         detail, advice = f"unexpected {type(error).__name__}", "this is a bug in Quire: please report it"
         return (Check(name="probe", state="failed", detail=detail, advice=advice),)
     return tuple(Check(name="probe", state="ok", detail=kept.name) for kept in probes)
+
+
+async def _check_last_scrub(load: ScrubLoader, seconds: float) -> Check:
+    """When the whole store was last compared with its digests, and what was found."""
+    name = "last scrub"
+    try:
+        async with asyncio.timeout(seconds):
+            record = await load()
+    except QuireError as error:
+        return Check(name=name, state="warning", detail=str(error), advice="follow the message")
+    except TimeoutError:
+        detail, advice = f"no answer in {seconds:g} seconds", "check the address, the network and the disk"
+        return Check(name=name, state="warning", detail=detail, advice=advice)
+    except Exception as error:  # noqa: BLE001 - an exception would hide the other findings
+        detail, advice = f"unexpected {type(error).__name__}", "this is a bug in Quire: please report it"
+        return Check(name=name, state="warning", detail=detail, advice=advice)
+    return _describe_scrub(name, record)
+
+
+def _describe_scrub(name: str, record: ScrubRecord | None) -> Check:
+    if record is None or (record.last is None and record.position is None):
+        advice = "run quire scrub now and then, or set scrub.every_days for quire serve"
+        return Check(name=name, state="ok", detail="never", advice=advice)
+    parts, unrepaired = [], 0
+    if record.last is not None:
+        counts = record.last.counts
+        unrepaired = counts.damaged - counts.restored
+        parts.append(
+            f"finished {timestamp(record.last.finished_at)}: {counts.blobs} blobs, {counts.damaged} damaged, "
+            f"{counts.restored} of them restored"
+        )
+    if record.position is not None:
+        found = record.counts
+        parts.append(
+            f"under way since {timestamp(record.started_at)}: {found.blobs} blobs so far, "
+            f"{found.damaged} damaged"
+        )
+    if not unrepaired:
+        return Check(name=name, state="ok", detail="; ".join(parts))
+    advice = "run the folders again or send the files again, then run quire scrub; look after the disk"
+    return Check(name=name, state="warning", detail="; ".join(parts), advice=advice)

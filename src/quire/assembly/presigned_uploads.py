@@ -1,7 +1,5 @@
 """Presigned uploads and the policy of their cleanup, from settings."""
 
-from msgspec import structs
-
 from quire.assembly.blobs import s3_access
 from quire.assembly.components import Components
 from quire.assembly.secrets import load_signing_secret
@@ -36,6 +34,4 @@ def open_presigned_uploads(settings: Settings, components: Components) -> Presig
     from quire.blobs.s3.presigned_uploads import S3PresignedUploads
 
     public_endpoint = settings.s3.public_endpoint
-    return S3PresignedUploads(
-        clock=components.clock, public_endpoint=public_endpoint, **structs.asdict(access)
-    )
+    return S3PresignedUploads(clock=components.clock, public_endpoint=public_endpoint, **access.address())

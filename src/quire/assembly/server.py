@@ -19,6 +19,7 @@ from quire.assembly.member_pipelines import find_own_pipelines
 from quire.assembly.presigned_uploads import build_cleanup_policy, open_presigned_uploads
 from quire.assembly.queues import queue_policies
 from quire.assembly.remote import RemoteComputes
+from quire.assembly.scrub import scrub_regularly
 from quire.blobs.presigned_uploads import PresignedUploads
 from quire.engine.loop import EngineLoop
 from quire.engine.outbox import Outbox
@@ -92,6 +93,7 @@ async def run_server(
                 if loop is not None
                 else _keep_running(lambda: _relay_outbox(settings, components, signal, stop, trouble), stop),
                 _keep_running(lambda: _clean_regularly(settings, components, presigned, stop), stop),
+                _keep_running(lambda: scrub_regularly(settings, components, stop), stop),
                 _keep_running(lambda: sender.run(stop), stop),
             ]
             try:

@@ -1,6 +1,7 @@
 """Blob stores for processes that know no settings, and the configuration of worker processes."""
 
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -29,6 +30,11 @@ class S3Access(Struct, frozen=True, kw_only=True):
     secret_access_key: str
     prefix: str
     allow_http: bool
+    checksums: bool = False
+
+    def address(self) -> dict[str, Any]:
+        """All but what is for the blob store alone."""
+        return {name: value for name, value in structs.asdict(self).items() if name != "checksums"}
 
 
 def open_store(root: Path, s3: S3Access | None) -> Blobs:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
 
-from quire.blobs import fixity
+from quire.blobs import checked_reads, fixity
 from quire.blobs.port import Blobs
 from quire.model.errors import Bug, DamagedBlob, Misconfigured, Missing
 from quire.model.files import File
@@ -62,7 +62,7 @@ def _place_local(files: Sequence[File], out: Path, blobs: Blobs) -> tuple[list[F
             with _replace_file(target) as part:
                 fixity.copy_checked(source, part, file.digest, file.key)
         except DamagedBlob:
-            fixity.set_aside(blobs, file.key, file.digest)
+            fixity.set_aside_file(blobs, file.key, file.digest)
             damaged.append(file)
     return remote, damaged
 
@@ -76,7 +76,7 @@ async def _place_remote(files: Sequence[File], out: Path, blobs: Blobs) -> list[
         target = out / fit_path(file.path)
         part = await asyncio.to_thread(_begin_part, target)
         try:
-            async for piece in fixity.check_pieces(blobs.stream(file.key), file.digest, file.key):
+            async for piece in checked_reads.stream(blobs, file.key, file.digest):
                 await asyncio.to_thread(_append, part, piece)
             await asyncio.to_thread(part.replace, target)
         except (DamagedBlob, Missing):

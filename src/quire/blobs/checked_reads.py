@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from quire.blobs import fixity
 from quire.blobs.port import Blobs
@@ -58,35 +59,65 @@ async def read(blobs: Blobs, key: str, digest: str = "") -> bytes:
 
 async def report_damage(blobs: Blobs, key: str, digest: str) -> DamagedBlob:
     """Set the damaged blob aside; returns the error to raise."""
-    await asyncio.to_thread(fixity.set_aside, blobs, key, digest)
+    await fixity.set_aside(blobs, key, digest)
     return fixity.damaged(key)
 
 
-class RangeChecks:
-    """Checks a blob as a whole before a part of it is given away: a part alone has no digest.
+_State = tuple[str, int, int, int, int]
 
-    This is done for files on this machine, once in `TRUSTED_SECONDS` while they stay as they are. Of a bucket
-    it would mean to fetch whole pictures for each tile; there the store's own checksums protect the parts.
+
+class RememberedChecks:
+    """Checks blobs that are given away again and again, whole or in parts: a part alone has no digest.
+
+    Of files on this machine a check holds for `TRUSTED_SECONDS` while the file stays as it is: hashing costs
+    more than sending, and what was just read comes from the memory of the machine. Parts of objects in a
+    bucket are not checked, because whole pictures would be fetched for each tile: there the store's own
+    checksums protect them.
     """
 
     def __init__(self) -> None:
-        self._checked: OrderedDict[tuple[str, int, int], float] = OrderedDict()
+        self._checked: OrderedDict[_State, float] = OrderedDict()
+
+    async def stream(self, blobs: Blobs, key: str, digest: str, now: float) -> AsyncIterator[bytes]:
+        """The whole blob, like `stream`. `now` is of a monotonic clock."""
+        path = blobs.local_path(key) if find_digest(key, digest) else None
+        state = None if path is None else _find_state(key, path)
+        if state is not None and self._is_trusted(state, now):
+            async for piece in blobs.stream(key):
+                yield piece
+            return
+        async for piece in stream(blobs, key, digest):
+            yield piece
+        if state is not None:
+            self._remember(state, now)
 
     async def check(self, blobs: Blobs, key: str, digest: str, now: float) -> None:
-        """`now` is of a monotonic clock. Raises DamagedBlob."""
+        """Before a part is sent. Raises DamagedBlob."""
         expected = find_digest(key, digest)
         path = blobs.local_path(key) if expected else None
-        if path is None:
-            return
-        state = path.stat()
-        seen = (key, state.st_ino, state.st_mtime_ns)
-        if now < self._checked.get(seen, 0.0):
+        state = None if path is None else _find_state(key, path)
+        if path is None or state is None or self._is_trusted(state, now):
             return
         try:
             await asyncio.to_thread(fixity.check_file, path, expected, key)
         except DamagedBlob:
             raise await report_damage(blobs, key, expected) from None
-        self._checked[seen] = now + TRUSTED_SECONDS
-        self._checked.move_to_end(seen)
+        self._remember(state, now)
+
+    def _is_trusted(self, state: _State, now: float) -> bool:
+        return now < self._checked.get(state, 0.0)
+
+    def _remember(self, state: _State, now: float) -> None:
+        self._checked[state] = now + TRUSTED_SECONDS
+        self._checked.move_to_end(state)
         while len(self._checked) > KEPT_CHECKS:
             self._checked.popitem(last=False)
+
+
+def _find_state(key: str, path: Path) -> _State | None:
+    """What changes with every write; also when the time of the last change is set back."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return key, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

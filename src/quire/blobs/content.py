@@ -8,13 +8,13 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from msgspec import Struct
 
 from quire.blobs import fixity, keys
 from quire.blobs.port import Blobs, SourceFile, SupportsFiles
-from quire.model.errors import Missing, Reject, Retry
+from quire.blobs.sources import open_source
+from quire.model.errors import DamagedBlob, Missing, Reject, Retry
 
 _PIECE_BYTES = 1 << 20
 _IN_MEMORY_BYTES = 8 << 20
@@ -30,7 +30,7 @@ class Content(Struct, frozen=True):
 async def put_bytes(blobs: Blobs, data: bytes) -> Content:
     """Store bytes. May be repeated, like all functions here. Raises what `Blobs.put` raises, never Stale."""
     content = _content_of(hashlib.sha256(data).hexdigest(), len(data))
-    if not await _is_stored(blobs, content):
+    if not await _is_stored(blobs, content, data):
         await blobs.put(content.key, data)
     return content
 
@@ -47,7 +47,7 @@ async def put_file(blobs: Blobs, path: Path | SourceFile, *, owned: bool = False
         raise Missing(f"The file {path.name!r} does not exist, so it cannot be stored.") from error
     if isinstance(found, bytes):
         return await put_bytes(blobs, found)
-    if not await _is_stored(blobs, found):
+    if not await _is_stored(blobs, found, path):
         # Read and hashed again: a file that changed in between must not get the name of the old bytes.
         await blobs.put(found.key, _verify_pieces(_read_pieces(path), found))
     return found
@@ -82,7 +82,7 @@ async def keep_blob(blobs: Blobs, key: str, digest: str, size: int) -> Content:
         if hashed.hexdigest() != digest:
             raise other_bytes(key)
 
-    if await _is_stored(blobs, wanted):
+    if await _is_stored(blobs, wanted):  # believed: its bytes are compared when they are read
         async for _ in read():  # the claim is checked, whoever stored these bytes before
             pass
     else:
@@ -102,16 +102,22 @@ async def get(blobs: Blobs, digest: str) -> bytes:
     key = keys.content(digest)
     data = await blobs.get(key)
     if hashlib.sha256(data).hexdigest() != digest:
+        await fixity.set_aside(blobs, key, digest)
         raise fixity.damaged(key)
     return data
 
 
-def stream(blobs: Blobs, digest: str) -> AsyncIterator[bytes]:
+async def stream(blobs: Blobs, digest: str) -> AsyncIterator[bytes]:
     """The bytes in pieces. They are verified only after the last one: raises DamagedBlob there, so do not use
     them before the end.
     """
     key = keys.content(digest)
-    return fixity.check_pieces(blobs.stream(key), digest, key)
+    try:
+        async for piece in fixity.check_pieces(blobs.stream(key), digest, key):
+            yield piece
+    except DamagedBlob:
+        await fixity.set_aside(blobs, key, digest)
+        raise
 
 
 async def verify(blobs: Blobs, digest: str) -> None:
@@ -124,22 +130,23 @@ def _content_of(digest: str, size: int) -> Content:
     return Content(digest, size, keys.content(digest))
 
 
-async def _is_stored(blobs: Blobs, content: Content) -> bool:
+async def _is_stored(blobs: Blobs, content: Content, source: bytes | Path | SourceFile | None = None) -> bool:
+    """With a source, a present copy is compared as far as that costs no download: right bytes that come again
+    replace wrong ones.
+    """
     try:
         found = await blobs.head(content.key)
     except Missing:
         return False
-    return found.size == content.size  # otherwise the store has lost bytes: write it again
-
-
-def _open(source: Path | SourceFile) -> BinaryIO:
-    if isinstance(source, Path):
-        return source.open("rb")
-    return open(source.open_descriptor(), "rb")  # noqa: PTH123 - a descriptor, not a path
+    if found.size != content.size:
+        return False  # the store has lost bytes: write it again
+    if source is None:
+        return True
+    return await fixity.is_stored(blobs, found, source, blobs.local_path(content.key))
 
 
 def _read_or_digest(path: Path | SourceFile) -> bytes | Content:
-    with _open(path) as file:
+    with open_source(path) as file:
         beginning = file.read(_IN_MEMORY_BYTES + 1)
         if len(beginning) <= _IN_MEMORY_BYTES:
             return beginning
@@ -152,7 +159,7 @@ def _read_or_digest(path: Path | SourceFile) -> bytes | Content:
 
 async def _read_pieces(path: Path | SourceFile) -> AsyncIterator[bytes]:
     # A file object locks itself, so a cancelled reader cannot close it under the thread that reads.
-    with await asyncio.to_thread(_open, path) as file:
+    with await asyncio.to_thread(open_source, path) as file:
         while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
             yield piece
 

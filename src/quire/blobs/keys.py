@@ -16,6 +16,8 @@ MAX_SEGMENT_BYTES = 255  # what file systems allow as one name
 # The local store keeps its own files there; the other stores refuse them too, so that keys can move.
 RESERVED = frozenset({".tmp", ".meta", ".locks", ".parts"})
 
+SCRUB = "scrub/state.json"  # where the scrub of this store is
+DAMAGED = "damaged/"  # the folder of `damaged`
 CLOCKS = "registry/clock"  # short-lived objects: their time of writing is the store's time
 
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ud800-\udfff]")
@@ -85,10 +87,16 @@ def archived(batch_id: str, asset_id: str, extension: str) -> str:
     return f"archive/{batch_id}/{asset_id}/original.{extension}"
 
 
+def archive_indexes(batch_id: str) -> str:
+    """The folder of a batch's archive indexes."""
+    _require(_ULID, batch_id, "a batch id (ULID)")
+    return f"archive/{batch_id}/index"
+
+
 def archive_index(batch_id: str, first_key: str) -> str:
     """The list of an archive page that begins with this file."""
     _require(_ULID, batch_id, "a batch id (ULID)")
-    return f"archive/{batch_id}/index/{hashlib.sha256(first_key.encode()).hexdigest()[:32]}.jsonl"
+    return f"{archive_indexes(batch_id)}/{hashlib.sha256(first_key.encode()).hexdigest()[:32]}.jsonl"
 
 
 def probe(nonce: str, name: str = "blob") -> str:

@@ -77,6 +77,7 @@ COMMANDS: Mapping[str, Entry] = {
     "clean": CommandEntry(
         "Abandon idle uploads and delete old staged files.", "quire.cli.server.clean:clean"
     ),
+    "scrub": CommandEntry("Read the whole store and repair damaged blobs.", "quire.cli.server.scrub:scrub"),
     "scheduler": CommandEntry(_RUN_THE_SCHEDULER, f"{_WORKER}:scheduler"),
     "conductor": CommandEntry(_RUN_THE_SCHEDULER, f"{_WORKER}:scheduler", is_hidden=True),  # its former name
     "worker": CommandEntry("Run workers, which execute the tasks of batches.", f"{_WORKER}:worker"),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from quire.assembly.examination import Check, Examination, Section
+    from quire.blobs.scrub_record import ScrubRecord
     from quire.model.probe import Probe
     from quire.settings import Library
 
@@ -75,11 +76,17 @@ async def _examine(home: Path | None, config: Path | None) -> "Examination":
 
         return await probe_store(in_force)
 
+    async def load_scrub() -> "ScrubRecord | None":
+        from quire.assembly.scrub import load_scrub
+
+        return await load_scrub(in_force)
+
     return await examine(
         rows=loaded.rows(),
         cores=settings.cores(),
         home=in_force.home,
         probe_store=probe,
+        load_scrub=load_scrub,
         features={in_force.store, *_needed_converter(in_force.library)},
     )
 

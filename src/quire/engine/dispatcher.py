@@ -279,8 +279,11 @@ class Dispatcher:
         return {key: result for key, result in known.items() if key not in broken}
 
     async def _is_complete(self, result: StepResult) -> bool:
+        blobs = [(made.key, made.size) for made in result.products]
+        if result.value is not None and result.value.digest:
+            blobs.append((result.value.key, result.value.size))  # a later step may need it
         try:
-            return all([(await self._blobs.head(made.key)).size == made.size for made in result.products])
+            return all([(await self._blobs.head(key)).size == size for key, size in blobs])
         except Reject:
             return False
         except Retry as error:

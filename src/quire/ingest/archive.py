@@ -139,6 +139,9 @@ def _candidate_ids(wanted: str, source: _Source) -> Iterator[str]:
 async def _describe_source(context: UploadContext, batch: Batch, key: str) -> _Source:
     digest, size = await _hash_blob(context.blobs, key)
     upload = await _find_upload(context, batch, key)
+    if upload is not None and upload.digest and upload.digest != digest:
+        # An archive copy of damaged bytes would look right, and then the staged file would be deleted.
+        raise await checked_reads.report_damage(context.blobs, key, upload.digest)
     return _Source(
         key=key,
         digest=digest,

@@ -21,7 +21,7 @@ from quire.ledger.values import (
     StrayReport,
 )
 from quire.model.batch import Batch, FileOutcome, PhaseCounts, Spending, Stage, TaskState
-from quire.model.files import File, fold
+from quire.model.files import BlobUse, File, fold
 from quire.model.pipelines import name_step
 
 T = TypeVar("T", bound=Struct)
@@ -46,6 +46,11 @@ class InputRow(NamedTuple):
     attempts: int
     in_round: bool
     finished: bool
+
+
+def read_blob_use(columns: Row) -> BlobUse:
+    digest, key, size, batch_id, path, is_input, *_ = columns
+    return BlobUse(digest=digest, key=key, size=size, batch_id=batch_id, path=path, is_input=bool(is_input))
 
 
 def read_counts(columns: Row) -> PhaseCounts:

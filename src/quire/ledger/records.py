@@ -1,9 +1,11 @@
 """Reading for people, never inside a decision: the ledger's door for lists, stories and counters."""
 
+from collections.abc import Collection
 from typing import Protocol
 
 from quire.ledger.values import AttemptRecord, BatchFilter, FailedTask, FileVersion, InputRecord, StrayReport
 from quire.model.batch import Batch, FileOutcome, PhaseCounts
+from quire.model.files import BlobUse
 
 
 class RecordStore(Protocol):
@@ -57,6 +59,12 @@ class RecordStore(Protocol):
         self, batch_no: int, path: str
     ) -> tuple[list[FileVersion], list[AttemptRecord]]:
         """All that happened to one input: the files made of it, and every attempt on any of them."""
+        ...
+
+    async def find_uses(self, digests: Collection[str], *, limit: int) -> list[BlobUse]:
+        """Files that have these bytes, once for each key of a blob, of the newest batch. Looks through all
+        files: for repairs, which are rare.
+        """
         ...
 
     async def list_stray_reports(self, batch_no: int, *, limit: int) -> list[StrayReport]:

@@ -58,6 +58,19 @@ class Product(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
 
 
+class BlobUse(Struct, frozen=True, gc=False, kw_only=True):
+    """A file of a batch that has these bytes, and the key of its blob: another one than that of the content
+    where it was uploaded.
+    """
+
+    digest: str
+    key: str
+    size: int
+    batch_id: str
+    path: str
+    is_input: bool
+
+
 def mark_of(marked: str, ordinal: int) -> str:
     """The mark in the name of an output: `marked` says of which document and step, `ordinal` which of the
     step's outputs it is, counted from 0.

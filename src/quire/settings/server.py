@@ -85,6 +85,18 @@ class CleanupSettings(Struct, frozen=True, kw_only=True):
     ] = 30.0
 
 
+class ScrubSettings(Struct, frozen=True, kw_only=True):
+    every_days: Annotated[
+        float, about("how often `quire serve` reads the whole store and compares it; 0: never", ge=0, le=3650)
+    ] = 0.0
+    megabytes_per_second: Annotated[
+        float, about("how fast a scrub reads; 0: as fast as it goes", ge=0, le=10**6)
+    ] = 20.0
+    reads_all: Annotated[
+        bool, about("read also the objects in a bucket whose stored SHA-256 could be compared instead")
+    ] = False
+
+
 class ArchiveSettings(Struct, frozen=True, kw_only=True):
     enabled: Annotated[bool, about("copy originals to the archive before they are deleted from staging")] = (
         False

@@ -14,6 +14,7 @@ from quire.settings.server import (
     ArchiveSettings,
     CleanupSettings,
     IngestSettings,
+    ScrubSettings,
     ServeSettings,
     UploadSettings,
     WebhookSettings,
@@ -32,6 +33,9 @@ class S3Settings(Struct, frozen=True, kw_only=True):
     secret_access_key: Annotated[Secret, about("secret half of the access key; never shown")] = Secret()
     prefix: Annotated[str, about("folder in the bucket under which all blobs are kept")] = ""
     allow_http: Annotated[bool, about("permit an endpoint without TLS")] = False
+    checksums: Annotated[
+        bool, about("send the SHA-256 of objects along, for the store to keep and a scrub to compare")
+    ] = False
 
 
 class PreprocessSettings(Struct, frozen=True, kw_only=True):
@@ -179,6 +183,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     ingest: IngestSettings = IngestSettings()
     webhooks: WebhookSettings = WebhookSettings()
     cleaning: CleanupSettings = CleanupSettings()
+    scrub: ScrubSettings = ScrubSettings()
     archive: ArchiveSettings = ArchiveSettings()
     compute: ComputeSettings = ComputeSettings()
     worker_keys: WorkerKeySettings = WorkerKeySettings()

@@ -112,7 +112,9 @@ class Shares:
 
     def copy(self, path: Path, target: Path, *, below: int) -> CopiedFile:
         """Copy a regular file to this machine. The target must not exist."""
-        for answer in self._ask({"do": "copy", "path": _absolute(path), "below": below, "to": _absolute(target)}):
+        for answer in self._ask(
+            {"do": "copy", "path": _absolute(path), "below": below, "to": _absolute(target)}
+        ):
             if "stat" in answer:
                 return CopiedFile(ShareFacts(*answer["stat"]), answer["unchanged"])
         raise OSError("the process that reads from the share said nothing")

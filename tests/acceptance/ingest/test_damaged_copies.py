@@ -1,11 +1,14 @@
 """Bytes that rot in the store of a server: nobody is given them, by whatever address they are asked for."""
 
+import hashlib
 import io
 import json
 import zipfile
 
 import httpx
+import obstore
 import pytest
+from obstore.store import S3Store
 from tests.acceptance.ingest.conftest import serving
 from tests.acceptance.ingest.elsewhere import FAST, PROCESS, finished, picture, sent
 from tests.acceptance.ingest.test_assets import Gallery
@@ -79,6 +82,36 @@ def test_a_download_and_a_package_with_a_damaged_result_fail(gallery):
         gallery.client.get(f"{gallery.batch.at}/archive")
 
 
+def test_what_is_sent_again_replaces_damaged_results_and_their_addresses_work_again(store, tmp_path):
+    with serving(tmp_path, store, "--workers", "1") as running, running.client() as client:
+        gallery = Gallery(client)
+        right = gallery.get("/a/large.jpg", "/large").raise_for_status().content
+        damage_blob(running, store, right)
+        assert gallery.get("/a/large.jpg", "/large").status_code == 500
+        again = Gallery(client)
+        assert again.get("/a/large.jpg", "/large").raise_for_status().content == right
+        assert gallery.get("/a/large.jpg", "/large").raise_for_status().content == right
+
+
+def damage_blob(running, store, right):
+    """Flip a bit of the stored result with these bytes, in the folder or in the bucket."""
+    if not store:
+        flip(blob_with(running.home, right), 100)
+        return
+    bucket = S3Store(
+        store["QUIRE_S3_BUCKET"],
+        endpoint=store["QUIRE_S3_ENDPOINT"],
+        access_key_id=store["QUIRE_S3_ACCESS_KEY_ID"],
+        secret_access_key=store["QUIRE_S3_SECRET_ACCESS_KEY"],
+        prefix=store["QUIRE_S3_PREFIX"],
+        region="us-east-1",
+        client_options={"allow_http": True},
+    )
+    digest = hashlib.sha256(right).hexdigest()
+    wrong = right[:100] + bytes([right[100] ^ 1]) + right[101:]
+    obstore.put(bucket, f"cas/{digest[:2]}/{digest}", wrong)
+
+
 LINES = """
 from quire import Document, Output, Pipeline
 
@@ -126,3 +159,17 @@ def check_damaged_upload(folder, environment, bodies):
     assert found[first]["status"] == "failed"
     assert found[first]["error_class"] == "damaged_blob"
     assert "not to blame" in json.dumps(found[first])
+    check_sent_again(server, bodies)
+
+
+def check_sent_again(server, bodies):
+    """The same files once more: our damaged copy of the first one is no hindrance."""
+    server.start("--workers", "1")
+    try:
+        batch = sent(server, bodies)
+        finished(server, batch)
+        with server.client() as client:
+            lines = client.get(f"/api/batches/{batch}/files").json()["files"]
+        assert {line["status"] for line in lines} == {"done"}
+    finally:
+        server.close()

@@ -6,7 +6,8 @@ import pytest
 
 from quire.assembly import examination
 from quire.assembly.examination import Check, Examination, ToolCheck, examine
-from quire.model.errors import Misconfigured
+from quire.blobs.scrub_record import DamagedEntry, ScrubRecord
+from quire.model.errors import Misconfigured, Reject
 from quire.model.probe import Probe
 
 
@@ -156,3 +157,60 @@ async def test_a_store_that_fails_its_probe_is_a_finding(tmp_path, probe, said):
     (check,) = _checks(found, "Store")
     assert (check.state, check.detail, found.is_fine) == ("failed", said, False)
     assert check.advice
+
+
+def _scrubbed(*, damaged: int = 0, restored: int = 0) -> ScrubRecord:
+    record = ScrubRecord()
+    record.begin(1_700_000_000.0)
+    record.counts.blobs = 7
+    for number in range(damaged):
+        state = "restored" if number < restored else "waiting"
+        record.add(DamagedEntry(key=str(number), digest="", size=1, state=state))
+    record.finish(1_700_000_060.0)
+    return record
+
+
+def _under_way(record: ScrubRecord) -> ScrubRecord:
+    record.begin(1_700_009_000.0)
+    return record
+
+
+@pytest.mark.parametrize(
+    ("record", "state", "said"),
+    [
+        (None, "ok", "never"),
+        (ScrubRecord(), "ok", "never"),
+        (_scrubbed(), "ok", "finished 2023-11-14T22:14:20.000Z: 7 blobs, 0 damaged, 0 of them restored"),
+        (_scrubbed(damaged=2, restored=2), "ok", "7 blobs, 2 damaged, 2 of them restored"),
+        (_scrubbed(damaged=2, restored=1), "warning", "7 blobs, 2 damaged, 1 of them restored"),
+        (
+            _under_way(ScrubRecord()),
+            "ok",
+            "under way since 2023-11-15T00:43:20.000Z: 0 blobs so far, 0 damaged",
+        ),
+        (_under_way(_scrubbed()), "ok", "0 of them restored; under way since"),
+    ],
+)
+async def test_the_last_scrub_is_told(tmp_path, record, state, said):
+    async def load():
+        return record
+
+    found = await _examined(tmp_path, load_scrub=load)
+    check = _checks(found, "Store")[-1]
+    assert (check.name, check.state) == ("last scrub", state)
+    assert said in check.detail
+    assert found.is_fine
+    assert bool(check.advice) == (state == "warning" or said == "never")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(Reject("delete it", code="corrupt"), "delete it"), (KeyError("x"), "unexpected KeyError")],
+)
+async def test_a_record_of_the_scrub_that_cannot_be_read_is_a_finding(tmp_path, error, said):
+    async def load():
+        raise error
+
+    found = await _examined(tmp_path, load_scrub=load)
+    assert _checks(found, "Store")[-1].detail == said
+    assert found.is_fine

@@ -54,7 +54,10 @@ class LocalBlobs:
             return await asyncio.to_thread(self._files.put, key, data, labels, condition)
         return await self._put_stream(key, data, labels, condition)
 
-    def set_aside(self, key: str, digest: str) -> bool:
+    async def set_aside(self, key: str, digest: str) -> bool:
+        return await asyncio.to_thread(self.set_aside_file, key, digest)
+
+    def set_aside_file(self, key: str, digest: str) -> bool:
         return self._files.set_aside(keys.check(key), digest)
 
     async def _put_stream(

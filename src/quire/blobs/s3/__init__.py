@@ -5,6 +5,7 @@ checks that. A version is an ETag: equal bytes may have equal versions, so compa
 nonce. Conditional writes are single requests from memory: 64 MiB at most. Must not know: settings.
 """
 
+import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from quire.blobs import keys
 from quire.blobs.labels import NONCE, Labels, check_labels, decode, encode
-from quire.blobs.port import BlobInfo, Condition, Metadata
+from quire.blobs.port import BlobInfo, Condition, IfVersion, Metadata, SourceFile
 from quire.blobs.s3.body import CountingStream, read_whole, size_of
+from quire.blobs.s3.checksums import etag_of
 from quire.blobs.s3.client import open_store
 from quire.blobs.s3.conditional import ConditionalWriter, version_of
 from quire.blobs.s3.errors import translate_errors
-from quire.model.errors import Missing, QuireError
+from quire.model.errors import Missing, QuireError, Stale
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
@@ -38,13 +40,16 @@ class S3Blobs:
         secret_access_key: str,
         prefix: str = "",
         allow_http: bool = False,
+        checksums: bool = False,
         timeout_seconds: float = 60,
     ) -> None:
         """Connects to nothing yet. Raises Misconfigured when the extra is not installed."""
         access = {"region": region, "access_key_id": access_key_id, "secret_access_key": secret_access_key}
         self._bucket = bucket
         self._prefix = keys.folder(prefix)
-        self._store = open_store(bucket, endpoint, access, allow_http=allow_http, seconds=timeout_seconds)
+        self._store = open_store(
+            bucket, endpoint, access, allow_http=allow_http, seconds=timeout_seconds, checksums=checksums
+        )
         self._writer = ConditionalWriter(self._store, bucket)
 
     def __repr__(self) -> str:
@@ -92,6 +97,32 @@ class S3Blobs:
                 path, body, attributes=attributes, chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE
             )
         return version_of(key, result)
+
+    async def set_aside(self, key: str, digest: str) -> bool:
+        """See `SupportsSetAside`. There is no conditional delete, so an empty object takes the place of the
+        damaged one: by its size nobody takes it for the right one, and any writer replaces it.
+        """
+        try:
+            present = await self.head(key)
+            if not present.size or await self._has_digest(key, digest):
+                return False
+            await self.put(keys.damaged(digest), self.stream(key))
+            await self.put(key, b"", condition=IfVersion(present.version))
+        except (Missing, Stale):  # another writer was faster
+            return False
+        return True
+
+    async def _has_digest(self, key: str, digest: str) -> bool:
+        hashed = hashlib.sha256()
+        async for piece in self.stream(key):
+            hashed.update(piece)
+        return hashed.hexdigest() == digest
+
+    def is_copy(self, stored: BlobInfo, source: bytes | Path | SourceFile) -> bool:
+        """See `SupportsComparison`. By the ETag, which is made of MD5 unless the store encrypts with a key of
+        the customer; then the bytes are sent again.
+        """
+        return stored.version.strip('"') == etag_of(source, _PART_BYTES, in_parts="-" in stored.version)
 
     async def get(self, key: str) -> bytes:
         with self._translate("read", key):

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import mkdtemp, mkstemp
 from typing import Any, TypeVar
 
-from quire.blobs import fixity
+from quire.blobs import checked_reads, fixity
 from quire.blobs.port import Blobs
 from quire.compute.pool.members import read_members
 from quire.compute.pool.meter import OrderMeter
@@ -185,10 +185,7 @@ class OrderRun:
         handle, name = mkstemp(prefix=".input-", dir=folder)
         size = 0
         with os.fdopen(handle, "wb") as file:
-            pieces = self._storage.blobs.stream(source.key)
-            if source.digest:
-                pieces = fixity.check_pieces(pieces, source.digest, source.key)
-            async for piece in pieces:
+            async for piece in checked_reads.stream(self._storage.blobs, source.key, source.digest):
                 size += file.write(piece)
                 self.meter.show_life()  # a large file on a slow connection is no stalled step
         if counted:
@@ -209,5 +206,5 @@ def check_stored_file(blobs: Blobs, path: Path, file: File) -> None:
     try:
         fixity.check_file(path, file.digest, file.key)
     except DamagedBlob:
-        fixity.set_aside(blobs, file.key, file.digest)
+        fixity.set_aside_file(blobs, file.key, file.digest)
         raise

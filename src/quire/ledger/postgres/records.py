@@ -1,6 +1,7 @@
 """Reading for people: counters, the end of each input file, its story, events."""
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from quire.database.postgres import Connection, PostgresDatabase
@@ -13,6 +14,7 @@ from quire.ledger.record_rows import (
     group_steps,
     list_failed_inputs,
     read_attempt,
+    read_blob_use,
     read_counts,
     read_failed_task,
     read_file_versions,
@@ -21,6 +23,7 @@ from quire.ledger.record_rows import (
 )
 from quire.ledger.rows import Row, read_batch
 from quire.model.batch import Batch, FileOutcome, PhaseCounts, Stage
+from quire.model.files import BlobUse
 
 PAGE = 1000
 
@@ -75,6 +78,10 @@ class PostgresRecordStore:
 
         files, attempts = await self._database.read(work)
         return read_file_versions(files), [read_attempt(row) for row in attempts]
+
+    async def find_uses(self, digests: Collection[str], *, limit: int) -> list[BlobUse]:
+        rows = await self._rows("blob_uses", {"digests": list(digests), "limit": limit})
+        return [read_blob_use(row) for row in rows]
 
     async def list_stray_reports(self, batch_no: int, *, limit: int) -> list[StrayReport]:
         return [read_stray_report(row) for row in await self._rows("strays", (batch_no, limit))]

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Collection
 
 from quire.database.sqlite import SqliteDatabase
 from quire.ledger.port import AttemptRecord, BatchFilter, FailedTask, FileVersion, InputRecord, StrayReport
@@ -11,6 +12,7 @@ from quire.ledger.record_rows import (
     group_steps,
     list_failed_inputs,
     read_attempt,
+    read_blob_use,
     read_counts,
     read_failed_task,
     read_file_versions,
@@ -20,6 +22,7 @@ from quire.ledger.record_rows import (
 from quire.ledger.rows import Row, read_batch
 from quire.ledger.sqlite.rows import SQL, load_batch
 from quire.model.batch import Batch, FileOutcome, PhaseCounts, Stage
+from quire.model.files import BlobUse
 
 PAGE = 1000
 
@@ -72,6 +75,10 @@ class SqliteRecordStore:
 
         files, attempts = await self._database.read(work)
         return read_file_versions(files), [read_attempt(row) for row in attempts]
+
+    async def find_uses(self, digests: Collection[str], *, limit: int) -> list[BlobUse]:
+        rows = await self._rows("blob_uses", (json.dumps(list(digests)), limit))
+        return [read_blob_use(row) for row in rows]
 
     async def list_stray_reports(self, batch_no: int, *, limit: int) -> list[StrayReport]:
         return [read_stray_report(row) for row in await self._rows("strays", (batch_no, limit))]

@@ -509,3 +509,10 @@ WITH noted AS (
   RETURNING no
 )
 SELECT pg_notify('quire', '') FROM (SELECT no FROM told LIMIT 1) one
+
+-- Which files have these bytes: of each key the newest. Reads all files, for repairs.
+-- name: blob_uses
+SELECT DISTINCT ON (f.digest, f.key) f.digest, f.key, f.size, b.id, f.path, f.born = 0
+FROM files f JOIN batches b ON b.no = f.batch_no
+WHERE f.digest = ANY(%(digests)s::text[])
+ORDER BY f.digest, f.key, f.batch_no DESC LIMIT %(limit)s

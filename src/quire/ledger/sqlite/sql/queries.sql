@@ -500,3 +500,10 @@ SELECT 'msg_' || ?1 || '_' || h.id, h.no, ?2, ?1, ?3, ?3
 FROM hooks h
 WHERE h.disabled_at IS NULL AND (h.batch_no = ?2 OR h.batch_no IS NULL) AND ?2 <> 0
   AND (h.kinds = '[]' OR EXISTS (SELECT 1 FROM json_each(h.kinds) WHERE value = ?4))
+
+-- Which files have these bytes: of each key the newest. Reads all files, for repairs.
+-- name: blob_uses
+SELECT f.digest, f.key, f.size, b.id, f.path, f.born = 0, max(f.batch_no)
+FROM files f JOIN batches b ON b.no = f.batch_no
+WHERE f.digest IN (SELECT value FROM json_each(?))
+GROUP BY f.digest, f.key ORDER BY f.digest, f.key LIMIT ?
