@@ -1,8 +1,9 @@
 """Settings: one frozen object, read once from `quire.toml`, `QUIRE_*` variables and the command line.
 
 The later wins. Promises: all problems are reported at once; an unknown key is refused with the nearest known
-one; every value remembers its source; a secret is never shown. The only module that reads `os.environ`. Must
-not know: components. `assembly` builds them from these values, and nothing below it imports this.
+one; every value remembers its source; a secret is never shown. The only module that reads `os.environ` for
+settings. Must not know: components. `assembly` builds them from these values, and nothing below it imports
+this.
 """
 
 import os

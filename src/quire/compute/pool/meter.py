@@ -71,6 +71,16 @@ class OrderMeter:
             # At once and always: each call stands for a paid answer, and the step may crash next.
             self._channel.writer.send(frames.encode_frame(frames.SPENT, self._name(self.cost())))
 
+    def take(self, spent: Cost) -> None:
+        """What the step has spent in all, as another process has counted it."""
+        with self._channel.lock:
+            if self._closed:
+                return
+            self._tokens_in, self._tokens_out = spent.tokens_in, spent.tokens_out
+            self._money = Decimal(spent.money_micros) / 1_000_000
+            self._spent = True
+            self._channel.writer.send(frames.encode_frame(frames.SPENT, self._name(self.cost())))
+
     def progress(self, done: int = 0, total: int = 0) -> None:
         # Checked before the lock: a number that cannot be sent must fail here, in the step's own line.
         done, total = _count(0, done), _count(0, total)
