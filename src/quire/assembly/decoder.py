@@ -19,8 +19,10 @@ from quire.system import SystemClock
 from quire.tools import sandbox
 from quire.tools.sandbox import SandboxMode, SandboxRules
 
+# -P: its own folder is no place for modules.
 DECODER_COMMAND = (
     sys.executable,
+    "-P",
     "-c",
     "from quire.assembly.decoder import decoder_main; decoder_main()",
 )
@@ -34,6 +36,7 @@ class DecoderConfiguration(Struct, frozen=True, kw_only=True):
     readable: tuple[str, ...]
     writable: tuple[str, ...]
     private: tuple[str, ...]
+    import_from: tuple[str, ...] = ()
 
 
 def choose_decoding(
@@ -54,6 +57,7 @@ def choose_decoding(
                 readable=(str(place.inputs), *places, *_folders_of(pipelines)),
                 writable=(str(place.outputs),),
                 private=private,
+                import_from=(str(Path.cwd()),) if pipelines and "" in sys.path else (),
             )
         )
 
@@ -77,6 +81,7 @@ def decoder_main() -> None:
 
 def _build_context(configuration: bytes) -> DecoderContext:
     configured = msgspec.json.decode(configuration, type=DecoderConfiguration)
+    sys.path.extend(configured.import_from)
     return DecoderContext(
         # Before the sandbox is entered: these are the operator's own modules.
         steps=load_steps(configured.step_modules, configured.pipelines),

@@ -29,7 +29,8 @@ _STYLES = {"ok": "green", "warning": "yellow", "missing": "red", "failed": "red"
 def doctor(json_output: Json = False, home: Home = None, config: Config = None) -> None:
     """Check the installation, the settings and the store.
 
-    Checks versions, settings, tools, the home folder and the store, and gives advice for every problem.
+    Checks versions, settings, tools, the sandbox in which files are decoded, the home folder and the store,
+    and gives advice for every problem.
 
     Examples:
       quire doctor
@@ -80,6 +81,7 @@ async def _examine(home: Path | None, config: Path | None) -> "Examination":
         cores=settings.cores(),
         home=in_force.home,
         probe_store=probe,
+        sandbox=in_force.sandbox,
         features={in_force.store, *_needed_converter(in_force.library)},
     )
 

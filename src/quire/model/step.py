@@ -119,8 +119,8 @@ class MemoryEstimate(Struct, frozen=True):
 
 
 StepFunction = Callable[[StepInput], StepOutput]
-# For steps that run in a sandbox: what they read beside their input and the libraries, by their options. None:
-# with these options they need what no sandbox gives.
+# For steps that run in a sandbox: what they read beside their input and the libraries, by their options.
+# None: with these options they need what no sandbox gives.
 SandboxPlaces = Callable[[Mapping[str, Any]], tuple[str, ...] | None]
 AsyncStepFunction = Callable[[StepInput], Awaitable[StepOutput]]
 

@@ -31,6 +31,7 @@ from quire.settings.values import (
     RedisSettings,
     RetrySettings,
     S3Settings,
+    SandboxMode,
     Settings,
 )
 
@@ -69,6 +70,7 @@ __all__ = [
     "load",
     "load_here",
     "load_pipeline_settings",
+    "read_sandbox_mode",
     "show_value",
     "task_environment",
     "worker_environment",
@@ -137,6 +139,14 @@ def load_pipeline_settings() -> PipelineSettings:
         listed = "".join(f"\n  - {problem}" for problem in reading.problems)
         raise Misconfigured(f"The settings of this machine cannot be used:{listed}", code="bad_settings")
     return PipelineSettings(**{name: reading.values[name] for name in wanted if name in reading.values})
+
+
+def read_sandbox_mode() -> SandboxMode:
+    """Only `sandbox`, from this process's environment: a task has no settings. What is not known counts as
+    on, which a machine that cannot do it refuses.
+    """
+    given = os.environ.get(f"{PREFIX}SANDBOX", "").strip()
+    return "auto" if given in {"", "auto"} else "off" if given == "off" else "on"
 
 
 def load(

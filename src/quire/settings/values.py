@@ -20,6 +20,7 @@ from quire.settings.server import (
 )
 
 PREFIX = "QUIRE_"
+SandboxMode = Literal["auto", "on", "off"]
 HOME_DEFAULT = "the user's data folder for quire"
 
 
@@ -161,7 +162,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         str, about("function that answers steps which ask a Model: file.py:function or module:function")
     ] = ""
     sandbox: Annotated[
-        Literal["auto", "on", "off"],
+        SandboxMode,
         about("decode files in a sandbox: auto where the kernel allows; on refuses to start elsewhere"),
     ] = "auto"
     s3: S3Settings = S3Settings()

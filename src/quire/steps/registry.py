@@ -78,11 +78,7 @@ STEPS: dict[str, Step] = {
             sandbox=_nothing_more,
         ),
         Step(
-            name="pdf_markdown",
-            version=1,
-            run=_pdf_markdown,
-            reads=("name", "marked"),
-            sandbox=_for_markdown,
+            name="pdf_markdown", version=1, run=_pdf_markdown, reads=("name", "marked"), sandbox=_for_markdown
         ),
         Step(
             name="tiff_to_jpeg",

@@ -1,9 +1,9 @@
 """A process that gives up what decoding a file does not need: network, other processes, and other people's
 files. Landlock and seccomp together, since each leaves out what the other covers.
 
-Promises: after `enter` the process reads the interpreter, libraries, fonts and the places it was given, writes
-only where it was told, and starts nothing; no code in it, native code included, takes that back. What is
-private stays unreadable also where it lies within a readable folder. Must not know: what is decoded.
+Promises: after `enter` the process reads the interpreter, libraries, fonts and the places it was given,
+writes only where it was told, and starts nothing; no code in it, native code included, takes that back. What
+is private stays unreadable also where it lies within a readable folder. Must not know: what is decoded.
 """
 
 import os
@@ -23,7 +23,13 @@ from quire.tools import landlock, seccomp
 from quire.tools.landlock import Rule
 
 SandboxMode = Literal["auto", "on", "off"]
-ENFORCED = "no network, no new processes, writes only in its own folder, reads only libraries and inputs"
+# What holds in it, by name.
+ENFORCED = {
+    "network": "no sockets, not even to programs of this machine",
+    "processes": "none can be started, traced or sent signals; threads can be started",
+    "writing": "plain files in the decoder's own folder; no links; no modes, owners or times are changed",
+    "reading": "the interpreter, libraries, fonts and the order's input; not the home folder, no settings",
+}
 _ADVICE = "needs Linux 5.13 or newer with Landlock and seccomp switched on, also for containers"
 _TRIAL_SECONDS = 30.0
 _TRIAL = (
@@ -85,8 +91,7 @@ def probe() -> Probe:
         obstacle = _try_out()
     if obstacle:
         return Probe(name="sandbox", ok=False, detail=obstacle, advice=_ADVICE)
-    how = f"Landlock version {landlock.version()} and seccomp"
-    return Probe(name="sandbox", ok=True, detail=f"{how}: {ENFORCED}")
+    return Probe(name="sandbox", ok=True, detail=f"Landlock version {landlock.version()} and seccomp")
 
 
 def enter(rules: SandboxRules) -> None:
@@ -95,8 +100,8 @@ def enter(rules: SandboxRules) -> None:
     """
     if len(list(Path("/proc/self/task").iterdir())) > 1:
         raise Misconfigured(
-            "a module of a pipeline starts a thread when it is imported, and that thread would stay outside of "
-            "the sandbox; start it in the step instead"
+            "a module of a pipeline starts a thread when it is imported, and that thread would stay outside "
+            "of the sandbox; start it in the step instead"
         )
     places = [place for place in (*_SYSTEM, *_interpreter_places(), *rules.readable) if place]
     private = [Path(place).resolve() for place in rules.private]
@@ -113,8 +118,10 @@ def clean_environment(folder: str) -> dict[str, str]:
         for name, text in os.environ.items()
         if name in _KEPT or (name.startswith(_KEPT_PREFIXES) and "SECRET" not in name)
     }
-    # Without threads of its own when it is imported: see `enter`.
+    modules = kept.get("PYTHONPATH", "").split(os.pathsep)
+    # It starts in another folder. Without threads of its own when it is imported: see `enter`.
     return kept | {
+        "PYTHONPATH": os.pathsep.join(str(Path(one).resolve()) for one in modules if one),
         "HOME": folder,
         "TMPDIR": folder,
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -127,7 +134,7 @@ def _interpreter_places() -> tuple[str, ...]:
     prefixes = (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)
     library = sysconfig.get_config_var("LIBDIR") or ""
     ours = str(Path(__file__).resolve().parents[2])
-    return (*prefixes, str(library), ours, *(os.path.abspath(place) for place in sys.path if place))
+    return (*prefixes, str(library), ours, *(str(Path(place).resolve()) for place in sys.path if place))
 
 
 def _spare(place: Path, private: Collection[Path]) -> Iterator[Rule]:
@@ -150,7 +157,11 @@ def _spare(place: Path, private: Collection[Path]) -> Iterator[Rule]:
 def _try_out() -> str:
     try:
         ended = subprocess.run(
-            [sys.executable, "-c", _TRIAL], capture_output=True, check=False, timeout=_TRIAL_SECONDS, text=True
+            [sys.executable, "-c", _TRIAL],
+            capture_output=True,
+            check=False,
+            timeout=_TRIAL_SECONDS,
+            text=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
         return f"a process that enters it cannot be started: {type(error).__name__}"

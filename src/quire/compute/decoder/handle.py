@@ -1,8 +1,8 @@
 """The decoder of a worker, as the worker sees it: started for the first order that needs it, one at a time.
 
-Promises: what a decoder asks for is given only when it is part of its order, and what it returns is checked as
-if a stranger had sent it; when it dies, this process ends the same way, so that the pool sees what it would
-have seen without a decoder. Must not know: the sandbox itself, the pool.
+Promises: what a decoder asks for is given only when it is part of its order, and what it returns is checked
+as if a stranger had sent it; when it dies, this process ends the same way, so that the pool sees what it
+would have seen without a decoder. Must not know: the sandbox itself, the pool.
 """
 
 import os
@@ -26,7 +26,7 @@ from quire.compute.pool import frames
 from quire.compute.pool.meter import FrameSink, OrderMeter
 from quire.compute.pool.order_run import SandboxPlace
 from quire.compute.pool.results import check_output
-from quire.model.errors import Misconfigured
+from quire.model.errors import Bug, Misconfigured
 from quire.model.files import File
 from quire.model.step import Step, StepInput, StepOutput
 from quire.model.work import MAX_VALUE_BYTES, Order, Outcome, StepCall, Value
@@ -80,7 +80,8 @@ class Decoder:
     def __init__(self, setup: DecoderSetup, scratch: Path) -> None:
         self._setup = setup
         self._scratch = scratch
-        self._root: Path | None = None
+        self._roots: list[Path] = []
+        self._place: SandboxPlace | None = None
         self._running: _Running | None = None
 
     def prepare(self, step: Step, call: StepCall) -> SandboxPlace | None:
@@ -98,14 +99,6 @@ class Decoder:
         if self._running is None or not set(places) <= self._running.places:
             self._start(places)
         return self._place
-
-    @property
-    def _place(self) -> SandboxPlace:
-        if self._root is None:
-            self._root = Path(mkdtemp(prefix="decoder-", dir=self._scratch)).resolve()
-            for folder in ("inputs", "outputs"):
-                (self._root / folder).mkdir(mode=0o700)
-        return SandboxPlace(self._root / "inputs", self._root / "outputs")
 
     def compute(
         self,
@@ -157,20 +150,21 @@ class Decoder:
     def close(self) -> None:
         """End the decoder and remove its folders. May be repeated."""
         self._stop()
-        if self._root is not None:
-            shutil.rmtree(self._root, ignore_errors=True)
+        for root in self._roots:
+            shutil.rmtree(root, ignore_errors=True)
 
     def _start(self, places: tuple[str, ...]) -> None:
         known = set(places) | (self._running.places if self._running is not None else set())
         self._stop()
-        place = self._place
+        place = self._place = self._make_place()
         configuration = self._setup.configure(place, tuple(sorted(known)))
         self._running = _Running(
             subprocess.Popen(
                 self._setup.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                cwd=place.outputs,
+                # What a decoder writes must not become a module of the next one.
+                cwd=place.inputs,
                 env=dict(self._setup.environment(str(place.outputs))),
             ),
             known,
@@ -181,9 +175,18 @@ class Decoder:
         except (EOFError, BrokenPipeError) as error:
             self._stop()
             raise Misconfigured(
-                "the process for decoding in the sandbox did not start, its reason is in the log; set sandbox "
-                "to off if this machine cannot have one"
+                "the process for decoding in the sandbox did not start, its reason is in the log; set "
+                "sandbox to off if this machine cannot have one"
             ) from error
+
+    def _make_place(self) -> SandboxPlace:
+        """Folders that no other decoder has written to. Results of the last one may still be being stored."""
+        root = Path(mkdtemp(prefix="decoder-", dir=self._scratch)).resolve()
+        self._roots.append(root)
+        place = SandboxPlace(root / "inputs", root / "outputs")
+        for folder in place:
+            folder.mkdir(mode=0o700)
+        return place
 
     def _stop(self) -> None:
         if self._running is not None:
@@ -197,8 +200,8 @@ class _Running:
     def __init__(self, process: "subprocess.Popen[bytes]", places: set[str]) -> None:
         self.places = places
         self._process = process
-        assert process.stdin is not None
-        assert process.stdout is not None
+        if process.stdin is None or process.stdout is None:
+            raise Bug("a decoder was started without pipes")
         self._outgoing = process.stdin
         self._source = messages.FrameSource(os.dup(process.stdout.fileno()))
         process.stdout.close()
@@ -221,7 +224,7 @@ class _Running:
 
 
 class _Answers:
-    """What a decoder may ask for while it runs one order: the files and values of its input, by their names."""
+    """What a decoder may ask for while it runs one order: the files and values of its input, by names."""
 
     def __init__(self, run: ConfinedRun, step_input: StepInput) -> None:
         self._run = run
@@ -246,23 +249,28 @@ class _Answers:
 def _read_done(content: bytes, run: ConfinedRun) -> Computed:
     try:
         done = messages.done_decoder.decode(content)
-        if len(done.value) > MAX_VALUE_BYTES:
-            raise ValueError(f"a value of {len(done.value)} bytes")
-        if done.value:
-            msgspec.json.decode(done.value)
+        _check_value(done.value)
     except Exception as error:
         raise DecodingError(messages.StepFailed(failures.of_bad_result(error, run.call))) from error
     return Computed(check_output(structs.replace(done.output, value=None), run), done.value)
+
+
+def _check_value(encoded: bytes) -> None:
+    if len(encoded) > MAX_VALUE_BYTES:
+        raise ValueError(f"a value of {len(encoded)} bytes")
+    if encoded:
+        msgspec.json.decode(encoded)
 
 
 def _read_failed(content: bytes, run: ConfinedRun) -> DecodingError:
     """Only what counts as a try of the file: whatever took over a decoder must not have it begin for ever."""
     try:
         failed = messages.failed_decoder.decode(content)
-        if failed.failure.outcome not in _ENDINGS:
-            raise ValueError(f"an ending {failed.failure.outcome}")
     except (msgspec.MsgspecError, ValueError) as error:
         failed = messages.StepFailed(failures.of_bad_result(error, run.call))
+    if failed.failure.outcome not in _ENDINGS:
+        odd = ValueError(f"an ending {failed.failure.outcome}")
+        failed = messages.StepFailed(failures.of_bad_result(odd, run.call))
     text = failed.failure.error[: failures.MAX_ERROR_LENGTH]
     return DecodingError(structs.replace(failed, failure=structs.replace(failed.failure, error=text)))
 

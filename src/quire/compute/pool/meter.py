@@ -27,6 +27,13 @@ class FrameSink(Protocol):
     def send(self, data: bytes = b"") -> None: ...
 
 
+class Nowhere:
+    """No pool listens: what a step has spent is in the callback of its task."""
+
+    def send(self, data: bytes = b"") -> None:
+        """Ignored."""
+
+
 class MeterChannel:
     """Shared by the meters of one worker, which has tens of thousands of them."""
 
