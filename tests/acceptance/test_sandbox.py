@@ -33,12 +33,15 @@ def decode(document: Document) -> Output:
             attempt()
         except PermissionError:
             refused.append(name)
-    return Output(f"{document.text()} without {', '.join(refused)}".encode(), name="words.txt")
+    text = f"{document.text()} without {chr(44).join(refused)}"
+    return Output(data=text.encode(), name="words.txt")
 
 
 @words.step
 def send(document: Document) -> None:
-    socket.socketpair()[0].send(b"free")
+    one, other = socket.socketpair()
+    one.send(b"free")
+    other.recv(4)
 
 
 @words.step(sandbox=True, accepts="odd*")

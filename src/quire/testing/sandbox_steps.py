@@ -70,7 +70,7 @@ def list_tries(step: StepInput) -> dict[str, Callable[[], object]]:
         "inet": lambda: socket.create_connection(tuple(given["address"])).close(),
         "inet6": lambda: socket.socket(socket.AF_INET6).close(),
         "unix": lambda: socket.socket(socket.AF_UNIX).connect(given["door"]),
-        "pair": socket.socketpair,
+        "pair": lambda: socket.socketpair(type=socket.SOCK_DGRAM),
         "native socket": lambda: _native(_LIBC.socket, 2, 1, 0),
         "thread": lambda: _run_in_thread(lambda: socket.socket().close()),
         "spawn": lambda: subprocess.run(["true"], check=True),

@@ -138,17 +138,18 @@ def _interpreter_places() -> tuple[str, ...]:
 
 
 def _spare(place: Path, private: Collection[Path]) -> Iterator[Rule]:
-    """The rules that make a place readable, and nothing private in it; the names there stay visible."""
+    """The rules that make a place readable, and nothing private in it; the names there stay visible. A place
+    that lies in something private was named on purpose, such as an input in the home folder.
+    """
     try:
         found = place.resolve()
-        inside = [one for one in private if one.is_relative_to(found)]
+        inside = [one for one in private if one.is_relative_to(found) and one != found]
         if not inside:
-            if not any(found.is_relative_to(one) for one in private):
-                yield str(place), landlock.READ
+            yield str(place), landlock.READ
             return
         yield str(found), landlock.LIST
         for entry in sorted(found.iterdir()):
-            if not entry.is_symlink():
+            if not entry.is_symlink() and entry not in private:
                 yield from _spare(entry, inside)
     except OSError:
         return

@@ -1,10 +1,10 @@
 """Seccomp, the Linux kernel's filter of system calls; a small filter of our own, set through ctypes.
 
-Promise: after `restrict` the calling thread, and every thread it starts, makes no socket, no process and no
-signal to others, does not change modes, owners or times of files, and reaches none of the kernel's other
-doors (io_uring, ptrace, mounts, keys, shared memory by number); nothing takes that back. A forbidden call
-fails with EPERM, a call newer than this filter with ENOSYS. A call of another architecture kills the process.
-Must not know: files; those are `landlock`'s business.
+Promise: after `restrict` the calling thread, and every thread it starts, makes no socket but pairs of its
+own, no process and no signal to others, does not change modes, owners or times of files, and reaches none of
+the kernel's other doors (io_uring, ptrace, mounts, keys, shared memory by number); nothing takes that back. A
+forbidden call fails with EPERM, a call newer than this filter with ENOSYS. A call of another architecture
+kills the process. Must not know: files; those are `landlock`'s business.
 """
 
 import ctypes
@@ -25,11 +25,12 @@ _LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 _THREAD = 0x00010000  # CLONE_THREAD
 _TRUNCATING = os.O_ACCMODE | os.O_TRUNC
 _TIOCSTI = 0x5412
+_UNIX, _STREAM = 1, 1  # of sockets
 _DEATH_SIGNAL = 1  # of prctl
 
 # Numbers of x86-64 and of 64-bit ARM. Calls from 424 on have one number everywhere.
 _FORBIDDEN_X86 = (
-    *(41, 42, 43, 49, 50, 53, 288),  # socket connect accept bind listen socketpair accept4
+    *(41, 42, 43, 49, 50, 288),  # socket connect accept bind listen accept4
     *(57, 58, 59, 322),  # fork vfork execve execveat
     *(109, 112),  # setpgid setsid: it dies with its group
     *(101, 129, 200, 297, 310, 311, 312),  # ptrace sigqueue tkill tgsigqueue vm_readv vm_writev kcmp
@@ -45,7 +46,7 @@ _FORBIDDEN_X86 = (
     *(175, 176, 246, 313, 320),  # modules, another kernel
 )
 _FORBIDDEN_ARM = (
-    *(198, 199, 200, 201, 202, 203, 242),
+    *(198, 200, 201, 202, 203, 242),
     *(221, 281),
     *(154, 157),
     *(117, 130, 138, 240, 270, 271, 272),
@@ -81,13 +82,14 @@ class Architecture(NamedTuple):
     prctl: int
     prlimit: int
     ioctl: int
+    socketpair: int
     openat: int
     open: int | None = None
 
 
 ARCHITECTURES = {
-    "x86_64": Architecture(0xC000003E, _FORBIDDEN_X86, 56, 62, 234, 157, 302, 16, 257, 2),
-    "aarch64": Architecture(0xC00000B7, _FORBIDDEN_ARM, 220, 129, 131, 167, 261, 29, 56),
+    "x86_64": Architecture(0xC000003E, _FORBIDDEN_X86, 56, 62, 234, 157, 302, 16, 53, 257, 2),
+    "aarch64": Architecture(0xC00000B7, _FORBIDDEN_ARM, 220, 129, 131, 167, 261, 29, 199, 56),
 }
 
 
@@ -135,6 +137,10 @@ def build_filter(known: Architecture, pid: int) -> bytes:
     judge(known.prlimit, *own)
     judge(known.prctl, _load_argument(0), _instruct(_EQUAL, _DEATH_SIGNAL, 0, 1), refuse, allow)
     judge(known.ioctl, _load_argument(1), _instruct(_EQUAL, _TIOCSTI, 0, 1), refuse, allow)
+    # Two connected ends, by which the runtimes of some libraries wake themselves. Only streams: a datagram
+    # could be sent to another address.
+    streams = (_load_argument(1), _instruct(_AND, 0xF), _instruct(_EQUAL, _STREAM, 0, 1), allow, refuse)
+    judge(known.socketpair, _load_argument(0), _instruct(_EQUAL, _UNIX, 0, 4), *streams)
     # Opened for reading and emptied all the same: kernels before 6.2 leave that to us.
     emptying = (_instruct(_AND, _TRUNCATING), _instruct(_EQUAL, os.O_TRUNC, 0, 1), refuse, allow)
     judge(known.openat, _load_argument(2), *emptying)
