@@ -34,7 +34,7 @@ def decode(document: Document) -> Output:
         except PermissionError:
             refused.append(name)
     text = f"{document.text()} without {chr(44).join(refused)}"
-    return Output(data=text.encode(), name="words.txt")
+    return Output.text("words.txt", text)
 
 
 @words.step
@@ -70,12 +70,12 @@ def test_an_own_step_in_the_sandbox_keeps_out_of_the_home_folder_beside_it(tmp_p
     (tmp_path / "in" / "a.txt").write_text("dear reader", "utf-8")
     (tmp_path / "in" / "odd.txt").write_text("tries more", "utf-8")
     (tmp_path / "words.py").write_text(PIPELINE, "utf-8")
-    quire(tmp_path, "run", "in", "--out", "out", "--home", "home", "--pipeline", "words.py", check=1)
+    quire(tmp_path, "run", "in", "--out", "out", "--home", "home", "--pipeline", "words.py", check=3)
     report = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
     ends = {one["path"].lstrip("/"): (one["status"], one["error_class"]) for one in report["files"]}
     assert ends == {"a.txt": ("done", None), "odd.txt": ("failed", "sandbox_violation")}
     made = [path.read_text("utf-8") for path in (tmp_path / "out").rglob("*words.txt")]
-    assert "dear reader without network, database, settings" in made
+    assert "dear reader without network,database,settings" in made
 
 
 @pytest.mark.slow
