@@ -47,6 +47,8 @@ def encode_worker_configuration(
         step_modules=step_modules,
         scratch=str(scratch),
         pipelines=pipelines,
+        sandbox=settings.sandbox,
+        private=(str(settings.home),),
     )
     return msgspec.json.encode(configuration)
 

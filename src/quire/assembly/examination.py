@@ -22,6 +22,8 @@ from quire.model.clock import timestamp
 from quire.model.errors import QuireError
 from quire.model.probe import Probe
 from quire.tools import liteparse, marker, opendataloader, pdfium, pillow, pymupdf4llm, qpdf, tesseract, vips
+from quire.tools.sandbox import ENFORCED, SandboxMode
+from quire.tools.sandbox import probe as probe_sandbox
 
 State = Literal["ok", "warning", "missing", "failed"]
 Row = tuple[str, str, str]  # key, value as people may see it, source
@@ -99,6 +101,7 @@ async def examine(
     probe_store: StoreProbe | None,
     load_scrub: ScrubLoader | None = None,
     features: Collection[str] = (),
+    sandbox: SandboxMode = "auto",
     tools: Sequence[ToolCheck] = TOOLS,
     store_seconds: float = STORE_SECONDS,
 ) -> Examination:
@@ -110,6 +113,7 @@ async def examine(
         Section(title="Versions", checks=await asyncio.to_thread(_check_versions, cores, home)),
         Section(title="Settings", checks=_check_settings(rows)),
         Section(title="Tools", checks=await asyncio.to_thread(_check_tools, tools, features)),
+        Section(title="Sandbox", checks=await asyncio.to_thread(_check_sandbox, sandbox)),
     ]
     if home is not None:
         sections.append(Section(title="Home", checks=await asyncio.to_thread(_check_home, home)))
@@ -190,6 +194,21 @@ def _check_tool(tool: ToolCheck, features: Collection[str]) -> Check:
     # A missing extra that is not used is no problem: a plain installation must pass.
     detail = f"not installed, not needed with these settings: {tool.purpose}"
     return Check(name=probe.name, state="ok", detail=detail, advice=probe.advice)
+
+
+def _check_sandbox(mode: SandboxMode) -> tuple[Check, ...]:
+    """The mechanism, tried out, and what it enforces; or why there is none."""
+    name, unprotected = "mechanism", "files are decoded with all that workers may do"
+    if mode == "off":
+        advice = "set sandbox to auto, unless every file comes from people you trust"
+        return (Check(name=name, state="warning", detail=f"switched off: {unprotected}", advice=advice),)
+    found = probe_sandbox()
+    if not found.ok:
+        state: State = "failed" if mode == "on" else "warning"
+        effect = "workers do not start" if mode == "on" else unprotected
+        return (Check(name=name, state=state, detail=f"none, {found.detail}: {effect}", advice=found.advice),)
+    enforced = (Check(name=what, state="ok", detail=limit) for what, limit in ENFORCED.items())
+    return (Check(name=name, state="ok", detail=found.detail), *enforced)
 
 
 def _check_home(home: Path) -> tuple[Check, ...]:

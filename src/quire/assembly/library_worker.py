@@ -26,6 +26,7 @@ from quire.model.clock import timestamp
 from quire.model.errors import Misconfigured, Reject
 from quire.settings import Library, Settings, worker_environment
 from quire.system import LoopSignal, SystemClock
+from quire.tools.sandbox import SandboxMode, check_mode
 from quire.tools.vips import WORKER_ENVIRONMENT
 
 MANIFEST_SECONDS = 600.0
@@ -52,7 +53,7 @@ def worker_options(
     spoken = windows or chosen.run_windows.replace(",", " ").split()
     return loop.WorkerOptions(
         worker=worker_id(chosen),
-        start_compute=ComputeStarter(_environment()),
+        start_compute=_build_starter(settings),
         scratch=scratch_folder(settings),
         converting={"converter": chosen.converter},
         memory_mb=chosen.memory_mb,
@@ -109,7 +110,7 @@ async def convert_file(
     """
     chosen = settings.library
     context = conversion.ConversionContext(
-        start=ComputeStarter(_environment()),
+        start=_build_starter(settings),
         limits=conversion.ConversionLimits(
             seconds=chosen.conversion_seconds,
             seconds_per_page=chosen.seconds_per_page,
@@ -146,10 +147,18 @@ class ComputeStarter:
     """
 
     def __init__(
-        self, environment: Mapping[str, str], step_modules: tuple[str, ...] = ("quire.steps.registry",)
+        self,
+        environment: Mapping[str, str],
+        step_modules: tuple[str, ...] = ("quire.steps.registry",),
+        *,
+        sandbox: SandboxMode = "auto",
+        private: tuple[str, ...] = (),
     ) -> None:
+        """`sandbox` is the setting; what is `private` no decoder reads."""
         self.environment = environment
         self._step_modules = step_modules
+        self._sandbox = sandbox
+        self._private = private
 
     def __call__(
         self, folder: Path, on_progress: OnProgress, on_stderr: Callable[[bytes], None]
@@ -157,7 +166,12 @@ class ComputeStarter:
         scratch = folder / "scratch"
         scratch.mkdir()
         configuration = WorkerConfiguration(
-            blobs_root=str(folder), s3=None, step_modules=self._step_modules, scratch=str(scratch)
+            blobs_root=str(folder),
+            s3=None,
+            step_modules=self._step_modules,
+            scratch=str(scratch),
+            sandbox=self._sandbox,
+            private=self._private,
         )
         signal = LoopSignal()
         compute = LocalCompute(
@@ -173,6 +187,11 @@ class ComputeStarter:
         )
         compute.start()
         return conversion.ConversionCompute(compute=compute, signal=signal, blobs=LocalBlobs(folder))
+
+
+def _build_starter(settings: Settings) -> ComputeStarter:
+    check_mode(settings.sandbox)
+    return ComputeStarter(_environment(), sandbox=settings.sandbox, private=(str(settings.home),))
 
 
 def _environment() -> dict[str, str]:

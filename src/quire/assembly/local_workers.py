@@ -15,6 +15,7 @@ from quire.model.clock import Clock
 from quire.model.pipelines import Pipelines, list_computes
 from quire.settings import Settings, worker_environment
 from quire.system import LoopSignal
+from quire.tools.sandbox import check_mode
 from quire.tools.vips import WORKER_ENVIRONMENT
 
 LOCAL = frozenset({"", "local"})  # how phases name the workers of this machine
@@ -71,6 +72,7 @@ class LocalWorkers:
         if ahead is not None and ahead.signal is signal and workers == self._settings.worker_count:
             self._ahead = None
             return ahead.compute
+        check_mode(self._settings.sandbox)
         compute = LocalCompute(
             command=WORKER_COMMAND,
             environment=worker_environment() | WORKER_ENVIRONMENT,

@@ -23,6 +23,7 @@ from quire.model.queues import QueuePolicy
 from quire.model.step import find_step
 from quire.settings import Settings, worker_environment
 from quire.system import LoopSignal, SystemClock, SystemIds
+from quire.tools.sandbox import check_mode
 from quire.tools.vips import WORKER_ENVIRONMENT
 
 STEP_MODULES = ("quire.steps.registry",)
@@ -54,6 +55,7 @@ async def open_queue_worker(
     """Start a queue worker with its worker processes; they end with the context. `notice` is told once of
     every step whose tasks it leaves to others. Raises Misconfigured when a pipeline cannot be loaded.
     """
+    check_mode(settings.sandbox)
     own = (pipelines or find_own_pipelines(settings)).for_workers()
     steps = load_steps(step_modules, own)
     clock, ids = SystemClock(), SystemIds()

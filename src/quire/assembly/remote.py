@@ -149,6 +149,7 @@ class RemoteComputes:
             kept = {name: ours[name] for name in INHERITED if name in ours}
             at_once = chosen.processes or self._settings.worker_count
             own = self._build_own_program(components, scratch)
+            kept["QUIRE_SANDBOX"] = self._settings.sandbox
             launcher = ProcessLauncher(command, kept | WORKER_ENVIRONMENT, scratch, own=own)
             return launcher, RemoteComputeOptions(at_once=at_once, **shared)
         return self._build_fly(components), RemoteComputeOptions(at_once=self._settings.fly.at_once, **shared)

@@ -9,16 +9,18 @@ from tempfile import TemporaryDirectory
 
 from msgspec import structs
 
+from quire.assembly.decoder import choose_decoding
 from quire.assembly.machine import memory_mb
 from quire.assembly.worker_blobs import S3Access, open_store
 from quire.blobs import checked_reads
 from quire.blobs.port import Blobs
+from quire.compute.decoder.handle import Decoder
 from quire.compute.remote.environment import BucketAccess, RemoteTask, read_task
 from quire.compute.remote.step_task import StepTask, is_step_task, read_step_task
 from quire.compute.remote.step_worker import StepTaskRun, StepWorkerContext
 from quire.compute.remote.transfer import TransferClient
 from quire.compute.remote.worker import RemoteWorkerContext, run_task
-from quire.settings import task_environment
+from quire.settings import read_sandbox_mode, task_environment
 from quire.steps.registry import STEPS
 from quire.system import SystemClock, SystemIds
 
@@ -94,7 +96,9 @@ def _run_step_task(task: StepTask) -> bool:
 async def _run_built_in(task: RemoteTask) -> bool:
     available = memory_mb()  # a machine may be smaller than the server assumes
     task = structs.replace(task, memory_mb=min(task.memory_mb or available, available))
+    setup = choose_decoding(read_sandbox_mode(), ("quire.steps.registry",))
     with TemporaryDirectory(prefix="quire-task-") as folder:
+        decoder = None if setup is None else Decoder(setup, Path(folder))
         async with TransferClient(sleep=asyncio.sleep, fraction=SystemIds().fraction) as client:
             opened = [] if task.input_url or task.access is None else _open_stores(task.access)
             files = (
@@ -103,11 +107,18 @@ async def _run_built_in(task: RemoteTask) -> bool:
                 else PresignedTaskFiles(task, client)
             )
             context = RemoteWorkerContext(
-                files=files, client=client, steps=STEPS, clock=SystemClock(), folder=Path(folder)
+                files=files,
+                client=client,
+                steps=STEPS,
+                clock=SystemClock(),
+                folder=Path(folder),
+                decoder=decoder,
             )
             try:
                 return await run_task(task, context)
             finally:
+                if decoder is not None:
+                    decoder.close()
                 for blobs in opened:
                     await blobs.close()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from quire.assembly.decoder import choose_decoding
 from quire.assembly.worker_blobs import WorkerConfiguration, open_store
 from quire.assembly.worker_steps import load_steps
 from quire.compute.pool.worker import WorkerContext, serve
@@ -24,6 +25,14 @@ def _build_context(name: str, scratch: str, configuration: bytes) -> WorkerConte
     configured = msgspec.json.decode(configuration, type=WorkerConfiguration)
     try:
         steps = load_steps(configured.step_modules, configured.pipelines)
+        plain = load_steps(configured.step_modules, ())
+        own = any(step.sandbox is not None for name, step in steps.items() if name not in plain)
+        decoding = choose_decoding(
+            configured.sandbox,
+            configured.step_modules,
+            configured.pipelines if own else (),
+            configured.private,
+        )
     except QuireError as error:
         # The pool shows what was written here: the reason, not the way to it.
         sys.exit(str(error))
@@ -32,5 +41,6 @@ def _build_context(name: str, scratch: str, configuration: bytes) -> WorkerConte
         steps=steps,
         scratch=Path(scratch or configured.scratch),
         clock=SystemClock(),
+        decoding=decoding,
         name=name,
     )

@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 from quire.assembly.worker_steps import WorkerPipeline
 from quire.blobs.local import LocalBlobs
 from quire.blobs.port import Blobs
+from quire.tools.sandbox import SandboxMode
 
 
 class WorkerConfiguration(Struct, frozen=True, kw_only=True):
@@ -18,6 +19,8 @@ class WorkerConfiguration(Struct, frozen=True, kw_only=True):
     step_modules: tuple[str, ...]
     scratch: str
     pipelines: tuple[WorkerPipeline, ...] = ()
+    sandbox: SandboxMode = "auto"
+    private: tuple[str, ...] = ()  # what no decoder may read: the home folder, the settings
 
 
 class S3Access(Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ import msgspec
 
 from quire.authoring.accepts import find_accepts_problems, read_accepts
 from quire.authoring.definitions import CheckedStep, StepDefinition
+from quire.authoring.language_model import Model
 from quire.authoring.options import StepOptions, read_options
 from quire.authoring.parameters import find_parameter_problems, find_taken
 from quire.authoring.signatures import Returns, Signature, read_signature
@@ -16,6 +17,7 @@ from quire.authoring.values import describe, find_problem
 from quire.model.errors import Misconfigured
 from quire.model.files import File
 from quire.model.output_rules import find_rule_problem
+from quire.model.plan import MACHINES
 
 LONGEST_NAME = 64
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -89,6 +91,8 @@ def _check_step(
     accepts = read_accepts(options.accepts)
     problems += find_accepts_problems(accepts)
     before = {name: step for name, step in earlier.items() if step.phase != definition.phase}
+    if options.sandbox:
+        problems += _find_sandbox_problems(options, signature, definition)
     if signature is not _UNKNOWN:
         problems += _find_value_problems(signature.returns)
         problems += find_parameter_problems(definition.name, signature, options, before, all_steps)
@@ -130,6 +134,19 @@ def _find_option_problems(name: str, options: StepOptions) -> Iterator[str]:
     yield from _find_each_problems(options)
     yield from _find_cache_problems(options)
     yield from _find_naming_problems(options)
+
+
+def _find_sandbox_problems(
+    options: StepOptions, signature: Signature, definition: StepDefinition
+) -> Iterator[str]:
+    if definition.step is not None:
+        yield "sandbox=True: a step that exists already says itself whether it runs in a sandbox"
+    if signature.is_async:
+        yield "sandbox=True: an `async def` step shares its process with others; write it with `def`"
+    if signature.find(Model):
+        yield "sandbox=True: a Model needs the network, which a sandbox does not have; ask it in a step after"
+    if options.runs_on in MACHINES:
+        yield f"sandbox=True: on {options.runs_on} a step has a process or machine of its own, and no sandbox"
 
 
 def _find_naming_problems(options: StepOptions) -> Iterator[str]:

@@ -93,6 +93,7 @@ class Pipeline:
         stall: float = ...,
         page_timeout: float = ...,
         cached: bool = ...,
+        sandbox: bool = ...,
         cache_by: Sequence[str] | None = ...,
         renames: Sequence[str] = ...,
         outputs: Sequence[OutputRule | Mapping[str, Any]] = ...,
@@ -120,6 +121,8 @@ class Pipeline:
         resource:    the name of a limit that several steps share
         on_failure:  "pass" (the document walks on) or "stop"; it ends as failed in both cases
         runs_on:     the name of the compute that runs it
+        sandbox:     True runs it without network, other programs and files of others: for decoding what
+                     strangers send, where the setting `sandbox` allows
 
         For pipelines with special needs:
 

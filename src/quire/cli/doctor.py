@@ -30,7 +30,8 @@ _STYLES = {"ok": "green", "warning": "yellow", "missing": "red", "failed": "red"
 def doctor(json_output: Json = False, home: Home = None, config: Config = None) -> None:
     """Check the installation, the settings and the store.
 
-    Checks versions, settings, tools, the home folder and the store, and gives advice for every problem.
+    Checks versions, settings, tools, the sandbox in which files are decoded, the home folder and the store,
+    and gives advice for every problem.
 
     Examples:
       quire doctor
@@ -87,6 +88,7 @@ async def _examine(home: Path | None, config: Path | None) -> "Examination":
         home=in_force.home,
         probe_store=probe,
         load_scrub=load_scrub,
+        sandbox=in_force.sandbox,
         features={in_force.store, *_needed_converter(in_force.library)},
     )
 

@@ -69,6 +69,15 @@ def of_unknown_step(call: StepCall, known: Step | None = None) -> AttemptFailure
     return AttemptFailure(Outcome.ERRED, "unknown_step", text)
 
 
+def of_sandbox(error: PermissionError, call: StepCall) -> AttemptFailure:
+    """Something in the step was refused by the sandbox: it will be refused the next time, too."""
+    text = (
+        f"the step {call.step} tried what its sandbox forbids: {_message(error)}{_tell_place(error)}. Either "
+        "the file makes its decoder do what no decoder should, or the step needs more than a decoder may have"
+    )
+    return AttemptFailure(Outcome.REJECTED, "sandbox_violation", text)
+
+
 def of_timeout(call: StepCall, seconds: float) -> AttemptFailure:
     text = f"the step {call.step} gave no result within {seconds:g} s and was stopped"
     return AttemptFailure(Outcome.TIMED_OUT, "timeout", text)

@@ -119,6 +119,9 @@ class MemoryEstimate(Struct, frozen=True):
 
 
 StepFunction = Callable[[StepInput], StepOutput]
+# For steps that run in a sandbox: what they read beside their input and the libraries, by their options.
+# None: with these options they need what no sandbox gives.
+SandboxPlaces = Callable[[Mapping[str, Any]], tuple[str, ...] | None]
 AsyncStepFunction = Callable[[StepInput], Awaitable[StepOutput]]
 
 
@@ -140,6 +143,7 @@ class Step(Struct, frozen=True, kw_only=True):
     estimate_memory: Callable[[StepInput], MemoryEstimate] | None = None  # None: the step takes little
     run_async: AsyncStepFunction | None = None  # of a step that is a coroutine; `run` is not called then
     external: bool = False  # it may leave its tasks to somebody outside
+    sandbox: SandboxPlaces | None = None  # None: it runs with all that its process may do
 
 
 NO_OUTPUT = StepOutput()

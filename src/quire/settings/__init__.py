@@ -1,8 +1,9 @@
 """Settings: one frozen object, read once from `quire.toml`, `QUIRE_*` variables and the command line.
 
 The later wins. Promises: all problems are reported at once; an unknown key is refused with the nearest known
-one; every value remembers its source; a secret is never shown. The only module that reads `os.environ`. Must
-not know: components. `assembly` builds them from these values, and nothing below it imports this.
+one; every value remembers its source; a secret is never shown. The only module that reads `os.environ` for
+settings. Must not know: components. `assembly` builds them from these values, and nothing below it imports
+this.
 """
 
 import os
@@ -30,6 +31,7 @@ from quire.settings.values import (
     RedisSettings,
     RetrySettings,
     S3Settings,
+    SandboxMode,
     Settings,
 )
 
@@ -68,6 +70,7 @@ __all__ = [
     "load",
     "load_here",
     "load_pipeline_settings",
+    "read_sandbox_mode",
     "show_value",
     "task_environment",
     "worker_environment",
@@ -136,6 +139,14 @@ def load_pipeline_settings() -> PipelineSettings:
         listed = "".join(f"\n  - {problem}" for problem in reading.problems)
         raise Misconfigured(f"The settings of this machine cannot be used:{listed}", code="bad_settings")
     return PipelineSettings(**{name: reading.values[name] for name in wanted if name in reading.values})
+
+
+def read_sandbox_mode() -> SandboxMode:
+    """Only `sandbox`, from this process's environment: a task has no settings. What is not known counts as
+    on, which a machine that cannot do it refuses.
+    """
+    given = os.environ.get(f"{PREFIX}SANDBOX", "").strip()
+    return "auto" if given in {"", "auto"} else "off" if given == "off" else "on"
 
 
 def load(

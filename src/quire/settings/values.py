@@ -21,6 +21,7 @@ from quire.settings.server import (
 )
 
 PREFIX = "QUIRE_"
+SandboxMode = Literal["auto", "on", "off"]
 HOME_DEFAULT = "the user's data folder for quire"
 
 
@@ -166,6 +167,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     model: Annotated[
         str, about("function that answers steps which ask a Model: file.py:function or module:function")
     ] = ""
+    sandbox: Annotated[
+        SandboxMode,
+        about("decode files in a sandbox: auto where the kernel allows; on refuses to start elsewhere"),
+    ] = "auto"
     s3: S3Settings = S3Settings()
     postgres: PostgresSettings = PostgresSettings()
     redis: RedisSettings = RedisSettings()

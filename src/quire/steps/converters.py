@@ -18,6 +18,7 @@ MARKDOWN_ROLE, PICTURE_ROLE = "markdown", "picture"  # of what a conversion give
 DEFAULT = liteparse.NAME
 PLAIN = "pdfium"
 WHOLE = frozenset({marker.NAME, opendataloader.NAME})  # all pages are done before the first one comes out
+PROGRAMS = frozenset({marker.NAME, opendataloader.NAME})  # they start other programs
 BLIND_TO_FORMS = frozenset({liteparse.NAME, PLAIN})  # they do not see pictures within forms
 
 Pages = Iterator[MarkdownPage]
@@ -123,6 +124,11 @@ ALSO_CALLED = {"pymupdf": pymupdf4llm.NAME}  # as the extra that brings it
 def converts_whole(name: str) -> bool:
     """Whether there is no progress to tell of until all pages are converted."""
     return ALSO_CALLED.get(name, name) in WHOLE
+
+
+def starts_programs(name: str) -> bool:
+    """Whether it works in programs of its own, which no sandbox allows."""
+    return ALSO_CALLED.get(name, name) in PROGRAMS
 
 
 def choose_converter(name: str) -> Converter:

@@ -8,6 +8,7 @@ value names each such page with its reason. Deterministic: the same bytes, name 
 files. Refuses with the codes of `tools.refusals` before anything is converted.
 """
 
+import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -154,7 +155,7 @@ def _examine(source: Path, scratch: Path, options: PdfMarkdownOptions) -> Iterat
             document.write_whole(path)
             drawing = PdfRenderer(path)
         else:
-            path.symlink_to(source.resolve())
+            path = _name(path, source)
     with closing(drawing):
         if len(drawing) != pages:
             raise refusals.corrupt(f"qpdf finds {pages} pages, PDFium {len(drawing)}", "PDF")
@@ -162,6 +163,17 @@ def _examine(source: Path, scratch: Path, options: PdfMarkdownOptions) -> Iterat
             if max(drawing.points(number)) > _LONGEST_SIDE:
                 oversized.setdefault(number, "its sides are longer than 200 inches")
         yield _Examined(path, drawing, oversized, framed, damage)
+
+
+def _name(path: Path, source: Path) -> Path:
+    """A path of the same document with that name; the document itself where it is called so."""
+    if source.name == path.name:
+        return source
+    try:
+        path.symlink_to(source.resolve())
+    except PermissionError:  # in a sandbox
+        shutil.copyfile(source, path)
+    return path
 
 
 def _open(path: Path, pages: int) -> PdfRenderer | None:

@@ -27,6 +27,13 @@ class FrameSink(Protocol):
     def send(self, data: bytes = b"") -> None: ...
 
 
+class Nowhere:
+    """No pool listens: what a step has spent is in the callback of its task."""
+
+    def send(self, data: bytes = b"") -> None:
+        """Ignored."""
+
+
 class MeterChannel:
     """Shared by the meters of one worker, which has tens of thousands of them."""
 
@@ -69,6 +76,16 @@ class OrderMeter:
             self._tokens_in, self._tokens_out, self._money = more_in, more_out, amount
             self._spent = True
             # At once and always: each call stands for a paid answer, and the step may crash next.
+            self._channel.writer.send(frames.encode_frame(frames.SPENT, self._name(self.cost())))
+
+    def take(self, spent: Cost) -> None:
+        """What the step has spent in all, as another process has counted it."""
+        with self._channel.lock:
+            if self._closed:
+                return
+            self._tokens_in, self._tokens_out = spent.tokens_in, spent.tokens_out
+            self._money = Decimal(spent.money_micros) / 1_000_000
+            self._spent = True
             self._channel.writer.send(frames.encode_frame(frames.SPENT, self._name(self.cost())))
 
     def progress(self, done: int = 0, total: int = 0) -> None:

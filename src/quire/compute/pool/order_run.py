@@ -5,6 +5,7 @@ no document chose. Must not know: what the step does with its input.
 """
 
 import asyncio
+import errno
 import os
 import shutil
 import threading
@@ -12,7 +13,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from pathlib import Path
 from tempfile import mkdtemp, mkstemp
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from quire.blobs import checked_reads, fixity
 from quire.blobs.port import Blobs
@@ -25,6 +26,8 @@ from quire.model.step import Step, StepInput
 from quire.model.work import MemberFile, Order, StepCall, Value
 
 T = TypeVar("T")
+# Another file system, one without links, one link too many, or links to files of other users forbidden.
+_NO_LINK = {errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 class WorkerStorage:
@@ -44,11 +47,21 @@ class WorkerStorage:
         return Path(mkdtemp(dir=self.scratch))
 
 
+class SandboxPlace(NamedTuple):
+    """What a step in a sandbox sees: files are laid out in `inputs`, which it reads, and it writes in
+    `outputs`.
+    """
+
+    inputs: Path
+    outputs: Path
+
+
 class OrderRun:
     # Defaults of the class, as in the meter: an order that fetches nothing does not pay for them.
     store_error: BaseException | None = None  # the last error of `fetch`
     _copies_folder: Path | None = None
     _fetched: dict[str, "Future[Path]"] | None = None
+    _place: "SandboxPlace | None" = None
 
     def __init__(
         self,
@@ -65,6 +78,10 @@ class OrderRun:
         self.folder = storage.scratch
         self._storage = storage
 
+    def confine(self, place: SandboxPlace) -> None:
+        """The step runs in a sandbox: lay out its input there. To be called before the input is built."""
+        self._place = place
+
     def needs_store(self, step: Step) -> bool:
         """Is anything of the input in the store?"""
         values = self.order.values
@@ -77,7 +94,7 @@ class OrderRun:
 
     def build_input(self, step: Step) -> StepInput:
         """The input with its files. Raises what the store raises, or Reject for a bad list of members."""
-        self.folder = self._storage.make_folder()
+        self.folder = self._make_folder()
         source = self._storage.scratch
         members: tuple[MemberFile, ...] = ()
         if self.call.unit != "file":
@@ -176,7 +193,7 @@ class OrderRun:
                 check_stored_file(self._storage.blobs, local, file)
             if counted:
                 self.meter.bytes_in += local.stat().st_size
-            there.set_result(local)
+            there.set_result(local if self._place is None else self._lay_out(local, file))
         except Exception as error:  # noqa: BLE001 - raised again by `result`
             there.set_exception(error)
         return there
@@ -193,7 +210,30 @@ class OrderRun:
                 self.meter.bytes_in += size
         return Path(name)
 
+    def _lay_out(self, stored: Path, file: File) -> Path:
+        """A name of the store's file where the sandbox may read it; a copy on another file system."""
+        # Converters ask for the extension, which files in a store do not have.
+        name = "document.pdf" if file.content_type == "application/pdf" else "input"
+        folder = mkdtemp(dir=self._folder_for_copies())
+        path = Path(folder, name)
+        try:
+            path.hardlink_to(stored)
+        except OSError as error:
+            if error.errno not in _NO_LINK:
+                raise
+            shutil.copyfile(stored, path)
+        return path
+
+    def _make_folder(self) -> Path:
+        if self._place is None:
+            return self._storage.make_folder()
+        return Path(mkdtemp(dir=self._place.outputs))
+
     def _folder_for_copies(self) -> Path:
+        if self._place is not None:
+            if self._copies_folder is None:
+                self._copies_folder = Path(mkdtemp(dir=self._place.inputs))
+            return self._copies_folder
         if self.folder is not self._storage.scratch:
             return self.folder
         if self._copies_folder is None:

@@ -3,7 +3,8 @@
 The main thread only runs steps; a second thread stores products and sends their reports, so that the disk
 works while the processor does. The result is in storage before the report is sent. A third thread reads the
 pipe, gives back orders that have not started when the pool recalls them, and ends the process when the pool
-is gone. A step that would need more memory than its limit is not started.
+is gone. A step that would need more memory than its limit is not started. Steps that decode strangers' files
+run in a process beside this one (`decoder`), whose sandbox leaves them neither the store nor the pipe.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from msgspec import Struct
 
 from quire.blobs.port import Blobs
 from quire.compute import failures
+from quire.compute.decoder.handle import Computed, Decoder, DecoderSetup, DecodingError
 from quire.compute.failures import AttemptFailure
 from quire.compute.pool import frames, memory, products
 from quire.compute.pool.chunks import STORING_AT_ONCE
@@ -43,6 +45,7 @@ class WorkerContext(Struct, frozen=True, kw_only=True):
     steps: Mapping[str, Step]
     scratch: Path
     clock: Clock
+    decoding: DecoderSetup | None = None  # None: no step runs in a sandbox
     name: str = "local"  # reports name the worker by this and the number of its process
 
 
@@ -85,6 +88,7 @@ class StepWorker:
         reader.on_recall = self._give_back
         self._storage = WorkerStorage(context.blobs, context.scratch)
         self._meters = MeterChannel(writer, context.clock)
+        self._decoder = None if context.decoding is None else Decoder(context.decoding, context.scratch)
 
     def run(self) -> None:
         while not self._is_retiring:
@@ -95,6 +99,8 @@ class StepWorker:
         for _ in range(STORING_AT_ONCE):  # until everything is stored and reported
             self._storing.acquire()
         self._writer.send()
+        if self._decoder is not None:
+            self._decoder.close()
 
     def _run_chunk(self, chunk: frames.Chunk) -> None:
         self._chunks += 1
@@ -125,25 +131,39 @@ class StepWorker:
         run = OrderRun(call, order, (clock.now(), began), OrderMeter(self._meters, began), self._storage)
         if step is None:
             self._report(run, failures.of_unknown_step(call, self._context.steps.get(call.step)))
-        elif not run.needs_store(step):
-            self._run_step(run, step, run.build_bare_input(), granted_mb)
-        else:
-            try:
-                step_input = run.build_input(step)
-            except Exception as error:  # noqa: BLE001 - any error of a store becomes the report
-                self._fail(run, failures.of_store(error, call))
-                return
-            self._run_step(run, step, step_input, granted_mb)
-
-    def _run_step(self, run: OrderRun, step: Step, step_input: StepInput, granted_mb: int) -> None:
+            return
         try:
-            need_mb = memory.estimate_mb(step, step_input, run.call)
-            if need_mb > granted_mb and not self._ask_for_memory(need_mb):
-                run.meter.close()
-                run.discard()
-                return
-            output = check_output(call_step(step, step_input), run)
-            value = encode_value(output.value, run.call)
+            decoder = self._choose_decoder(run, step)
+            bare = not run.needs_store(step)
+            step_input = run.build_bare_input() if bare else run.build_input(step)
+        except Exception as error:  # noqa: BLE001 - any error of a store becomes the report
+            self._fail(run, failures.of_store(error, call))
+            return
+        self._run_step(run, step, step_input, granted_mb, decoder)
+
+    def _choose_decoder(self, run: OrderRun, step: Step) -> Decoder | None:
+        """The decoder, when the step is to run in a sandbox. Raises Misconfigured when it cannot."""
+        if step.sandbox is None or self._decoder is None:
+            return None
+        place = self._decoder.prepare(step, run.call)
+        if place is None:
+            return None
+        run.confine(place)
+        return self._decoder
+
+    def _run_step(
+        self, run: OrderRun, step: Step, step_input: StepInput, granted_mb: int, decoder: Decoder | None
+    ) -> None:
+        try:
+            if decoder is None:
+                computed = self._compute(run, step, step_input, granted_mb)
+            else:
+                computed = decoder.compute(run, step_input, granted_mb, self._ask_for_memory, self._writer)
+        except DecodingError as error:
+            self._is_retiring = self._is_retiring or error.is_full
+            from_store = error.is_store_error and run.store_error is not None
+            self._fail(run, failures.of_store(run.store_error, run.call) if from_store else error.failure)
+            return
         except BaseException as error:  # noqa: BLE001 - any error of a step becomes its report
             # A fresh process has all of its memory again.
             self._is_retiring = self._is_retiring or isinstance(error, MemoryError)
@@ -153,8 +173,24 @@ class StepWorker:
             self._fail(run, explain(error, run.call))
             return
         run.meter.close()
+        if computed is None:
+            run.discard()
+            return
+        self._deliver(run, computed)
+
+    def _compute(self, run: OrderRun, step: Step, step_input: StepInput, granted_mb: int) -> Computed | None:
+        """Run the step in this process; None when it has to wait for memory. Raises what the step raises."""
+        need_mb = memory.estimate_mb(step, step_input, run.call)
+        if need_mb > granted_mb and not self._ask_for_memory(need_mb):
+            return None
+        output = check_output(call_step(step, step_input), run)
+        value = encode_value(output.value, run.call)
         if need_mb > granted_mb or need_mb > memory.LARGE_MB:
             memory.trim()
+        return Computed(output, value)
+
+    def _deliver(self, run: OrderRun, computed: Computed) -> None:
+        output, value = computed
         if products.needs_store(output, value):
             # From here on the store works: its slowness does not count as the step's.
             self._writer.send(frames.COMPUTED_FRAME)

@@ -21,7 +21,7 @@ from msgspec import Struct
 from quire.compute import failures
 from quire.compute.failures import AttemptFailure
 from quire.compute.pool import memory
-from quire.compute.pool.meter import MeterChannel, OrderMeter
+from quire.compute.pool.meter import MeterChannel, Nowhere, OrderMeter
 from quire.compute.pool.results import check_output
 from quire.compute.pool.values import INLINE_BYTES, encode_value
 from quire.compute.pool.worker import call_step
@@ -69,20 +69,13 @@ class StepWorkerContext(Struct, frozen=True, kw_only=True):
     folder: Path
 
 
-class _Nowhere:
-    """No pool listens here: what a step has spent is in the callback."""
-
-    def send(self, data: bytes = b"") -> None:
-        """Ignored."""
-
-
 class StepTaskRun:
     """One attempt in this process."""
 
     def __init__(self, task: StepTask, context: StepWorkerContext) -> None:
         self.call = StepCall(step=task.step, version=task.step_version, memory_mb=task.memory_mb)
         self.folder = context.folder / "outputs"
-        self.meter = OrderMeter(MeterChannel(_Nowhere(), context.clock), context.clock.monotonic())
+        self.meter = OrderMeter(MeterChannel(Nowhere(), context.clock), context.clock.monotonic())
         self.warning = ""
         self._task = task
         self._context = context

@@ -14,9 +14,11 @@ import msgspec
 from msgspec import Struct
 
 from quire.compute import failures
+from quire.compute.decoder.handle import Decoder, DecodingError
 from quire.compute.failures import AttemptFailure
 from quire.compute.pool import memory
 from quire.compute.pool.memory_budget import UNLIMITED_MB
+from quire.compute.pool.meter import MeterChannel, Nowhere, OrderMeter
 from quire.compute.remote.callback_body import CallbackExtension, CallbackProduct
 from quire.compute.remote.environment import RemoteTask
 from quire.compute.remote.output_keys import MAX_PAGES, REFERENCE, RESULT, output_key, page_role
@@ -24,10 +26,10 @@ from quire.compute.remote.output_request import AT_ONCE
 from quire.compute.remote.place_requests import StoreError, get_places, is_over, mark_store_errors
 from quire.compute.remote.transfer import TransferClient
 from quire.model.clock import Clock
-from quire.model.errors import QuireError, Reject
+from quire.model.errors import Bug, QuireError, Reject
 from quire.model.files import File, stem_and_extension
 from quire.model.step import OutputFile, Step, StepInput, StepOutput
-from quire.model.work import StepCall
+from quire.model.work import Order, StepCall, Value
 
 
 class TaskFiles(Protocol):
@@ -52,6 +54,7 @@ class RemoteWorkerContext(Struct, frozen=True, kw_only=True):
     steps: Mapping[str, Step]
     clock: Clock
     folder: Path
+    decoder: Decoder | None = None  # None: the step runs in this process
 
 
 class Stopwatch:
@@ -97,15 +100,49 @@ async def _run_step(task: RemoteTask, context: RemoteWorkerContext, watch: Stopw
     source = context.folder / "input"
     await mark_store_errors(context.files.fetch(source))
     watch.lap("download_time_ms")
-    step = context.steps[task.step]
-    folder = context.folder / "outputs"
-    folder.mkdir()
-    step_input = StepInput(file=_build_file(task, source), source=source, folder=folder, options=task.options)
-    memory.estimate_mb(step, step_input, _build_call(task))  # raises Reject before the step starts
-    output = step.run(step_input)
+    output, source = _compute(task, context, source)
     if task.step == "tiff_to_jpeg":
         return await _store_pages(task, context, output, watch)
     return await _store_variants(task, context, output, source, watch)
+
+
+def _compute(task: RemoteTask, context: RemoteWorkerContext, source: Path) -> tuple[StepOutput, Path]:
+    """The output of the step, and where its input is now. Raises DecodingError, or what the step raises."""
+    step, call, file = context.steps[task.step], _build_call(task), _build_file(task, source)
+    place = None if context.decoder is None else context.decoder.prepare(step, call)
+    if context.decoder is None or place is None:
+        folder = context.folder / "outputs"
+        folder.mkdir()
+        step_input = StepInput(file=file, source=source, folder=folder, options=task.options)
+        memory.estimate_mb(step, step_input, call)  # raises Reject before the step starts
+        return step.run(step_input), source
+    source = source.rename(place.inputs / "input")
+    step_input = StepInput(file=file, source=source, folder=place.outputs, options=task.options)
+    run = ConfinedTask(call, step_input, OrderMeter(MeterChannel(Nowhere(), context.clock), 0.0))
+    computed = context.decoder.compute(run, step_input, call.memory_mb, lambda _: True, Nowhere())
+    if computed is None:
+        raise Bug("a step that nobody made wait has waited")
+    return computed.output, source
+
+
+class ConfinedTask:
+    """The task as its decoder asks for it: its input lies there already."""
+
+    def __init__(self, call: StepCall, step_input: StepInput, meter: OrderMeter) -> None:
+        self.call = call
+        self.order = Order(0, 0, 0, step_input.file)
+        self.folder = step_input.folder
+        self.meter = meter
+        self._source = step_input.source
+
+    def is_input_file(self, path: Path) -> bool:
+        return path == self._source
+
+    def fetch(self, file: File) -> Path:  # noqa: ARG002 - there is one
+        return self._source
+
+    def resolve(self, value: Value) -> Any:
+        return value.data
 
 
 async def _store_pages(
@@ -246,7 +283,9 @@ async def _store_callback(task: RemoteTask, context: RemoteWorkerContext, body: 
 def _describe_failure(task: RemoteTask, error: Exception) -> dict[str, Any]:
     call = _build_call(task)
     failure: AttemptFailure
-    if isinstance(error, StoreError) and error.__cause__ is not None:
+    if isinstance(error, DecodingError):
+        failure = error.failure
+    elif isinstance(error, StoreError) and error.__cause__ is not None:
         failure = failures.of_store(error.__cause__, call)
     else:
         failure = failures.of_error(error, call)
