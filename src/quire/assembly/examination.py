@@ -17,6 +17,7 @@ from typing import Literal
 from msgspec import Struct
 
 import quire
+from quire.database.page_sums import find_damage, read_sums
 from quire.model.errors import QuireError
 from quire.model.probe import Probe
 from quire.tools import liteparse, marker, opendataloader, pdfium, pillow, pymupdf4llm, qpdf, tesseract, vips
@@ -28,6 +29,8 @@ StoreProbe = Callable[[], Awaitable[Sequence[Probe]]]  # raises when a promise i
 OLDEST_SQLITE = (3, 24, 0)  # the first with ON CONFLICT DO UPDATE
 LITTLE_SPACE_BYTES = 2 << 30
 STORE_SECONDS = 60.0
+STORE_ADVICE = "follow the message; Quire does not run on a store that breaks its guarantees"
+DATABASE_ADVICE = "follow the message; nothing runs without the database"
 
 
 class Check(Struct, frozen=True, kw_only=True):
@@ -94,13 +97,15 @@ async def examine(
     cores: int,
     home: Path | None,
     probe_store: StoreProbe | None,
+    probe_server: StoreProbe | None = None,
     features: Collection[str] = (),
     tools: Sequence[ToolCheck] = TOOLS,
     store_seconds: float = STORE_SECONDS,
 ) -> Examination:
     """`rows` may be the error of reading the settings; then home and store are unknown (None).
 
-    `features` are those that the settings use, such as "s3": their tools must be installed.
+    `probe_server` is for a ledger on PostgreSQL. `features` are those that the settings use, such as "s3":
+    their tools must be installed.
     """
     sections = [
         Section(title="Versions", checks=await asyncio.to_thread(_check_versions, cores, home)),
@@ -109,6 +114,9 @@ async def examine(
     ]
     if home is not None:
         sections.append(Section(title="Home", checks=await asyncio.to_thread(_check_home, home)))
+    if probe_server is not None:
+        checks = await _check_store(probe_server, store_seconds, DATABASE_ADVICE)
+        sections.append(Section(title="Database", checks=checks))
     if probe_store is not None:
         sections.append(Section(title="Store", checks=await _check_store(probe_store, store_seconds)))
     return Examination(sections=tuple(sections))
@@ -219,7 +227,19 @@ def _check_database(path: Path) -> tuple[Check, ...]:
     except sqlite3.Error as error:
         advice = "restore it from a backup, or set home to another folder"
         return (Check(name="database", state="failed", detail=f"{path.name}: {error}", advice=advice),)
-    return (Check(name="database", state="ok", detail=f"{path.name} can be read"),)
+    sums = read_sums(path)
+    if sums is None:
+        detail = f"{path.name} can be read; its pages get checksums when a run or a server ends"
+        return (Check(name="database", state="ok", detail=detail),)
+    damaged = find_damage(path, sums)
+    if damaged:
+        detail = (
+            f"{path.name} is damaged: page {damaged[0].number}, {len(damaged)} of {len(sums.crcs)} in all"
+        )
+        advice = "the next run repairs single bits; otherwise restore it from a backup (docs/operations.md)"
+        return (Check(name="database", state="failed", detail=detail, advice=advice),)
+    detail = f"{path.name} can be read; {len(sums.crcs)} pages are as they were written"
+    return (Check(name="database", state="ok", detail=detail),)
 
 
 def _find_nearest_folder(path: Path) -> Path:
@@ -231,13 +251,12 @@ def _find_nearest_folder(path: Path) -> Path:
     return path
 
 
-async def _check_store(probe: StoreProbe, seconds: float) -> tuple[Check, ...]:
+async def _check_store(probe: StoreProbe, seconds: float, follow: str = STORE_ADVICE) -> tuple[Check, ...]:
     try:
         async with asyncio.timeout(seconds):
             probes = await probe()
     except QuireError as error:
-        advice = "follow the message; Quire does not run on a store that breaks its guarantees"
-        return (Check(name="probe", state="failed", detail=str(error), advice=advice),)
+        return (Check(name="probe", state="failed", detail=str(error), advice=follow),)
     except TimeoutError:
         detail, advice = f"no answer in {seconds:g} seconds", "check the address, the network and the disk"
         return (Check(name="probe", state="failed", detail=detail, advice=advice),)
@@ -245,4 +264,11 @@ async def _check_store(probe: StoreProbe, seconds: float) -> tuple[Check, ...]:
         # Without its message: errors of HTTP clients quote signed URLs.
         detail, advice = f"unexpected {type(error).__name__}", "this is a bug in Quire: please report it"
         return (Check(name="probe", state="failed", detail=detail, advice=advice),)
-    return tuple(Check(name="probe", state="ok", detail=kept.name) for kept in probes)
+    return tuple(
+        Check(
+            name="probe",
+            state="ok" if one.ok else "warning",
+            detail=one.name if one.ok else f"{one.name}: {one.detail}",
+        )
+        for one in probes
+    )

@@ -75,11 +75,17 @@ async def _examine(home: Path | None, config: Path | None) -> "Examination":
 
         return await probe_store(in_force)
 
+    async def probe_ledger() -> Sequence["Probe"]:
+        from quire.assembly.database import probe_server
+
+        return await probe_server(in_force)
+
     return await examine(
         rows=loaded.rows(),
         cores=settings.cores(),
         home=in_force.home,
         probe_store=probe,
+        probe_server=probe_ledger if in_force.ledger == "postgres" else None,
         features={in_force.store, *_needed_converter(in_force.library)},
     )
 
