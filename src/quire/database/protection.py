@@ -7,6 +7,7 @@ tables, what is in a page.
 """
 
 import contextlib
+import logging
 import sqlite3
 import threading
 import time
@@ -30,6 +31,8 @@ from quire.database.page_sums import (
 )
 from quire.database.sqlite_errors import damaged_error
 from quire.database.wal_check import find_log_damage
+
+_log = logging.getLogger("quire.database")
 
 # Larger files are checked by processes that work with them for long; short commands shall stay short.
 SMALL_BYTES = 64 << 20
@@ -56,7 +59,7 @@ class Protection:
         self._closing: FileState | None = None
 
     def check(self) -> tuple[str, ...]:
-        """Warnings of what was repaired. Raises Misconfigured (`database_damaged`) when pages are damaged."""
+        """What was repaired, in words. Raises Misconfigured (`database_damaged`) for other damage."""
         if self._is_open_here():
             return ()
         log_damage = find_log_damage(self._log) if self._log.exists() and is_unused(self._path) else None
@@ -76,6 +79,8 @@ class Protection:
             f"{self._path} had a wrong bit in each of {len(damaged)} pages ({_name(damaged)}); they were "
             "repaired and nothing is lost. A disk or the memory of this machine fails: check them"
         )
+        # Logged: short commands show no warnings, and a repair must not go unseen.
+        _log.warning("database_repaired: %s", repaired)
         return (repaired,)
 
     def enter(self) -> None:

@@ -52,7 +52,8 @@ class SqliteDatabase:
 
     def __init__(self, path: Path, *, thorough: bool = False) -> None:
         self.path = path
-        self.warnings: tuple[str, ...] = ()
+        self.warnings: tuple[str, ...] = ()  # of what the database does not protect from: nothing to say
+        self.repairs: tuple[str, ...] = ()  # what was damaged and is right again, in words
         self._protection = Protection(path, thorough=thorough)
         self._inbox: queue.SimpleQueue[_Job | _Command] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -98,7 +99,7 @@ class SqliteDatabase:
             return
         self._loop = asyncio.get_running_loop()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.warnings = await asyncio.to_thread(self._protection.check)
+        self.repairs = await asyncio.to_thread(self._protection.check)
         self._protection.enter()
         try:
             connection = self._connect_both()

@@ -55,7 +55,7 @@ def held_open(script, path):
 
 
 async def use(path, *works, thorough=True):
-    """Open, do, close; what was warned of."""
+    """Open, do, close; what was repaired."""
     database = SqliteDatabase(path, thorough=thorough)
     await database.open()
     try:
@@ -63,7 +63,7 @@ async def use(path, *works, thorough=True):
             await database.write(work)
     finally:
         await database.close()
-    return database.warnings
+    return database.repairs
 
 
 @pytest.fixture
@@ -87,8 +87,8 @@ async def test_one_wrong_bit_anywhere_is_repaired_and_told(path):
     chance = random.Random(1)
     for bit in [0, 8 * 100, 8 * len(whole) - 1, *(chance.randrange(8 * len(whole)) for _ in range(40))]:
         flip(path, bit)
-        (warning,) = await use(path, thorough=bool(bit % 2))
-        assert f"page {bit // 8 // 8192 + 1} at byte" in warning
+        (repaired,) = await use(path, thorough=bool(bit % 2))
+        assert f"page {bit // 8 // 8192 + 1} at byte" in repaired
         assert path.read_bytes() == whole
     assert await use(path) == ()
 
@@ -96,8 +96,8 @@ async def test_one_wrong_bit_anywhere_is_repaired_and_told(path):
 async def test_wrong_bits_in_several_pages_are_repaired(path):
     whole = path.read_bytes()
     flip(path, 8 * 8192 * 3 + 77, 8 * 8192 * 5 + 4, 8 * 8192 * 6)
-    (warning,) = await use(path)
-    assert "3 pages" in warning
+    (repaired,) = await use(path)
+    assert "3 pages" in repaired
     assert path.read_bytes() == whole
 
 
