@@ -133,8 +133,8 @@ def write_sums(
             for number in {*changed, *new}:
                 if number <= count:
                     stream.seek((number - 1) * page_bytes)
-                    page = stream.read(page_bytes)
-                    crcs[number - 1], adlers[number - 1] = crc32(page), adler32(page)
+                    data = stream.read(page_bytes)
+                    crcs[number - 1], adlers[number - 1] = crc32(data), adler32(data)
     if len(crcs) != count or find_state(path) != state:
         return False
     _store(path, PageSums(state, page_bytes, crcs, adlers))
@@ -168,11 +168,11 @@ def find_damage(path: Path, sums: PageSums) -> list[DamagedPage]:
     if not found or state is None or state.mtime_ns != sums.state.mtime_ns:
         return []
     damaged = []
-    for place, page in found:
-        known = bool(page) and place < len(sums.crcs)
-        bit = _find_flipped_bit(page, sums.crcs[place], sums.adlers[place]) if known else None
-        offset = place * sums.page_bytes
-        damaged.append(DamagedPage(place + 1, offset, None if bit is None else 8 * offset + bit))
+    for number, data in found:
+        known = bool(data) and number < len(sums.crcs)
+        bit = _find_flipped_bit(data, sums.crcs[number], sums.adlers[number]) if known else None
+        offset = number * sums.page_bytes
+        damaged.append(DamagedPage(number + 1, offset, None if bit is None else 8 * offset + bit))
     return damaged
 
 
