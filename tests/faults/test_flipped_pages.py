@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from quire.database.page_sums import open_sums_path
 from quire.database.sqlite import SqliteDatabase
 from quire.model.errors import Misconfigured
 from quire.queues.port import Message
@@ -30,7 +31,7 @@ FLIPS = int(os.environ.get("FLIPS", "40"))
 RUNS = max(3, FLIPS // 40)
 WORDS = Path(__file__).resolve().parents[1] / "situations" / "words.py"
 DOCUMENTS = 15
-FILES = ("quire.db", "quire.db-wal", "quire.db-sums")
+FILES = ("quire.db", "quire.db-wal", "quire.db-sums", open_sums_path(Path("quire.db")).name)
 
 
 def run(folder, home, out):

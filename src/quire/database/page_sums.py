@@ -71,13 +71,50 @@ def sums_path(path: Path) -> Path:
     return path.with_name(path.name + SUFFIX)
 
 
+def open_sums_path(path: Path) -> Path | None:
+    """Where they are while the file is written: a name that only this run of the machine knows. After a power
+    cut the file may have new pages and still its old time, so these checksums must not be found again.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return None
+    return path.with_name(f"{path.name}{SUFFIX}-{boot}")
+
+
+def has_sums(path: Path) -> bool:
+    return any(place is not None and place.exists() for place in (sums_path(path), open_sums_path(path)))
+
+
+def begin_writing(path: Path) -> None:
+    """Before the file itself is written: durably, what its checksums are found by is no longer there."""
+    place, kept = sums_path(path), open_sums_path(path)
+    try:
+        if kept is None:
+            place.unlink()
+        else:
+            place.replace(kept)
+    except FileNotFoundError:
+        return
+    folder = os.open(place.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 def read_sums(path: Path) -> PageSums | None:
     """Of the file as it is now. None: there are none, of another state, or they are damaged themselves."""
     state = find_state(path)
     if state is None:
         return None
+    closed, opened = _read_stored(sums_path(path), state), open_sums_path(path)
+    return closed if closed is not None or opened is None else _read_stored(opened, state)
+
+
+def _read_stored(place: Path, state: FileState) -> PageSums | None:
     try:
-        with sums_path(path).open("rb") as stream:
+        with place.open("rb") as stream:
             head = stream.read(_HEAD.size)
             mark, size, mtime_ns, page_bytes, crc = _HEAD.unpack(head)
             if mark != _MARK or mtime_ns != state.mtime_ns or page_bytes not in _PAGE_BYTES:
@@ -108,11 +145,16 @@ def mark_state(path: Path, now_ns: int) -> FileState | None:
 
 
 def write_sums(
-    path: Path, state: FileState, *, known: PageSums | None = None, changed: Collection[int] = ()
+    path: Path,
+    state: FileState,
+    *,
+    known: PageSums | None = None,
+    changed: Collection[int] = (),
+    closed: bool = True,
 ) -> bool:
     """Compute and store the checksums of the file, whose state must be `state` all the while. With those of
     an earlier state in `known`, only of the pages that were `changed` (numbered from 1) or are new. True when
-    they are stored.
+    they are stored. Not `closed`: other processes have the file open and may write it at any time.
     """
     with path.open("rb") as stream:
         page_bytes = known.page_bytes if known is not None else _read_page_bytes(stream.read(100))
@@ -137,14 +179,18 @@ def write_sums(
                     crcs[number - 1], adlers[number - 1] = crc32(data), adler32(data)
     if len(crcs) != count or find_state(path) != state:
         return False
-    _store(path, PageSums(state, page_bytes, crcs, adlers))
+    place = sums_path(path) if closed else open_sums_path(path)
+    if place is None:
+        return False
+    _store(place, PageSums(state, page_bytes, crcs, adlers))
+    for outdated in path.parent.glob(f"{path.name}{SUFFIX}-*") if closed else ():
+        outdated.unlink(missing_ok=True)
     return True
 
 
-def _store(path: Path, sums: PageSums) -> None:
+def _store(place: Path, sums: PageSums) -> None:
     stored = sums.crcs.tobytes() + sums.adlers.tobytes()
     head = struct.pack("<16sQqI", _MARK, *sums.state, sums.page_bytes)
-    place = sums_path(path)
     new = place.with_name(f"{place.name}.{os.getpid()}")
     try:
         # Not synchronized: what a power cut leaves of it does not match its own checksum and is ignored.

@@ -19,14 +19,15 @@ from quire.database.page_sums import (
     DamagedPage,
     FileState,
     PageSums,
+    begin_writing,
     find_damage,
     find_state,
+    has_sums,
     is_unused,
     mark_state,
     read_changed_pages,
     read_sums,
     repair,
-    sums_path,
     write_sums,
 )
 from quire.database.sqlite_errors import damaged_error
@@ -46,8 +47,8 @@ _lock = threading.Lock()
 
 
 class Protection:
-    """Of one file, by one process. `thorough`: whatever its size. In this order: `check`, `enter`, `prepare`
-    with the last connection, `leave`, `renew`.
+    """Of one file, by one process. `thorough`: whatever its size. In this order: `enter` before the first
+    connection, `begin_writing` after the first change, `prepare` with the last connection, `leave` after it.
     """
 
     def __init__(self, path: Path, *, thorough: bool) -> None:
@@ -57,11 +58,18 @@ class Protection:
         self._known: PageSums | None = None
         self._changed: set[int] = set()
         self._closing: FileState | None = None
+        self._writing = False
 
-    def check(self) -> tuple[str, ...]:
+    def enter(self) -> tuple[str, ...]:
         """What was repaired, in words. Raises Misconfigured (`database_damaged`) for other damage."""
-        if self._is_open_here():
-            return ()
+        self._closing, self._writing = None, False
+        place = self._path.resolve()
+        with _lock:  # all the while: no connection of this process may begin while the file is read
+            repaired = () if _open_files[place] else self._check()
+            _open_files[place] += 1
+        return repaired
+
+    def _check(self) -> tuple[str, ...]:
         log_damage = find_log_damage(self._log) if self._log.exists() and is_unused(self._path) else None
         if log_damage is not None:
             raise damaged_error(self._path, log_damage)
@@ -83,26 +91,25 @@ class Protection:
         _log.warning("database_repaired: %s", repaired)
         return (repaired,)
 
-    def enter(self) -> None:
-        with _lock:
-            _open_files[self._path.resolve()] += 1
-
-    def leave(self) -> None:
-        with _lock:
-            _open_files[self._path.resolve()] -= 1
+    def begin_writing(self) -> None:
+        """After the first change is in the log, long before it is moved into the file."""
+        if not self._writing:
+            self._writing = True
+            with contextlib.suppress(OSError):
+                begin_writing(self._path)
 
     def prepare(self, connection: sqlite3.Connection) -> None:
         """Before the last connection is closed: move the log into the file, and note what that changes."""
         self._closing = None
-        if not self._thorough and not sums_path(self._path).exists():
+        if not self._thorough and not has_sums(self._path):
             return
-        with contextlib.suppress(
-            sqlite3.Error, OSError
-        ):  # without checksums the file is as good as with them
+        # Without checksums the file is as good as with them.
+        with contextlib.suppress(sqlite3.Error, OSError):
             version = _version(connection)
             self._known, self._changed = self._find_changes()
             if self._known is not None and not self._changed:
                 return  # its checksums are right
+            begin_writing(self._path)
             connection.execute("PRAGMA busy_timeout=200")
             if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 return  # others are at work: the last one of them does this
@@ -112,12 +119,15 @@ class Protection:
             if self._thorough or self._known is not None:
                 self._closing = state
 
-    def renew(self) -> None:
-        """After the last connection was closed. Nothing is stored when another process wrote since then."""
-        if self._closing is None or self._is_open_here():
-            return
-        with contextlib.suppress(OSError):
-            write_sums(self._path, self._closing, known=self._known, changed=self._changed)
+    def leave(self) -> None:
+        """Store the checksums of the file as it is now, unless another process wrote since `prepare`."""
+        place = self._path.resolve()
+        with _lock, contextlib.suppress(OSError):
+            _open_files[place] -= 1
+            if self._closing is None or _open_files[place]:
+                return
+            closed = is_unused(self._path)
+            write_sums(self._path, self._closing, known=self._known, changed=self._changed, closed=closed)
 
     def _find_changes(self) -> tuple[PageSums | None, set[int]]:
         """Checksums that are right but for some pages, and the numbers of these."""
@@ -127,10 +137,6 @@ class Protection:
         if len(changed) > MAX_CHANGED or known is None or find_state(self._path) != known.state:
             return None, set()
         return known, changed
-
-    def _is_open_here(self) -> bool:
-        with _lock:
-            return _open_files[self._path.resolve()] > 0
 
     def _is_small(self) -> bool:
         state = find_state(self._path)

@@ -99,12 +99,11 @@ class SqliteDatabase:
             return
         self._loop = asyncio.get_running_loop()
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.repairs = await asyncio.to_thread(self._protection.check)
-        self._protection.enter()
+        self.repairs = await asyncio.to_thread(self._protection.enter)
         try:
             connection = self._connect_both()
         except BaseException:
-            self._protection.leave()
+            await asyncio.to_thread(self._protection.leave)
             raise
         self._thread = threading.Thread(
             target=self._serve, args=(connection,), name="sqlite-writer", daemon=True
@@ -138,8 +137,7 @@ class SqliteDatabase:
             self._readers.shutdown(wait=True)
         if self._read_connection is not None:
             self._read_connection.close()
-        self._protection.leave()
-        await asyncio.to_thread(self._protection.renew)
+        await asyncio.to_thread(self._protection.leave)
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` in the next group's transaction; returns when that is durable."""
@@ -176,6 +174,7 @@ class SqliteDatabase:
                 before = connection.total_changes
                 answers = _run_group(connection, jobs, self.path)
                 if connection.total_changes != before:
+                    self._protection.begin_writing()
                     self._touch()
                 self._on_loop(partial(_answer, answers))
             # Also under a constant load of writes: otherwise listeners would never be called.

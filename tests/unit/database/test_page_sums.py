@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from quire.database import protection
-from quire.database.page_sums import find_damage, find_state, read_sums, sums_path
+from quire.database.page_sums import find_damage, find_state, open_sums_path, read_sums, sums_path
 from quire.database.sqlite import SqliteDatabase
 from quire.model.errors import Misconfigured
 
@@ -250,3 +250,42 @@ async def test_a_text_that_is_none_is_damage(path):
         await database.read(read_all)
     assert told.value.code == "database_damaged"
     await database.close()
+
+
+async def test_after_a_power_cut_pages_that_are_newer_than_their_time_are_no_damage(path):
+    """What was written is on the disk, its time is not: the checksums must not be found by it."""
+    before = path.stat()
+    database = SqliteDatabase(path, thorough=True)
+    await database.open()
+    assert sums_path(path).exists()
+    await database.write(change(1))
+    await database.write(lambda _: None)  # the writer has finished with the first one
+    assert not sums_path(path).exists()
+    assert open_sums_path(path).exists()
+    await database.write(change(2))
+    kept = open_sums_path(path).read_bytes()
+    await database.close()
+    sums_path(path).unlink()
+    path.with_name("quire.db-sums-of-another-boot").write_bytes(kept)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert read_sums(path) is None
+    assert await use(path) == ()
+    assert not path.with_name("quire.db-sums-of-another-boot").exists()
+
+
+async def test_after_a_kill_the_checksums_of_the_file_are_still_known(path):
+    before = path.stat()
+    whole = path.read_bytes()
+    database = SqliteDatabase(path, thorough=True)
+    await database.open()
+    await database.write(change(1))
+    await database.write(lambda _: None)
+    kept = open_sums_path(path).read_bytes()
+    await database.close()
+    path.write_bytes(whole)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    sums_path(path).unlink()
+    open_sums_path(path).write_bytes(kept)
+    flip(path, 8 * 8192 * 3 + 77)
+    assert len(await use(path)) == 1
+    assert path.read_bytes() == whole
