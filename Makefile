@@ -63,7 +63,7 @@ soak: $(STAMP) ## many seeds of the simulations, every order of the bucket's pro
 	$(BIN)/python -m tests.simulation.library.explorer
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m soak tests
 	KILLS=50 MESSAGES=10000 LIBRARY_WORKERS=20 LIBRARY_JOBS=2000 $(BIN)/python -m pytest --timeout=3600 tests/faults/test_run_killed.py tests/faults/test_consumers.py tests/faults/test_library_killed.py
-	FLIPS=500 $(BIN)/python -m pytest -n 2 --timeout=3600 tests/faults/test_flipped_bits.py
+	FLIPS=500 $(BIN)/python -m pytest -n 2 --timeout=3600 tests/faults/test_flipped_bits.py tests/faults/test_flipped_pages.py tests/faults/test_flipped_messages.py
 
 lock: $(STAMP) ## resolve the dependencies anew into requirements.lock and requirements-bench.lock
 	$(BIN)/uv pip compile --quiet --upgrade --universal --group dev --generate-hashes --no-header pyproject.toml -o requirements.lock

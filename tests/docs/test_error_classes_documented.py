@@ -21,7 +21,7 @@ TAKES_A_CLASS = {
 }
 
 # `code = "…"` in a class of errors, and a code that stands under a name of its own.
-NAMES_OF_CLASSES = {"code", "UNAVAILABLE"}
+NAMES_OF_CLASSES = {"code", "DAMAGED", "UNAVAILABLE"}
 
 
 def _text(node: ast.AST | None) -> list[str]:

@@ -45,6 +45,7 @@ class Server:
         self._log = home / "output.log"
         self._home = home
         port = _free_port()
+        self.data = home / "data"
         self.dsn = f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{port}/postgres"
         self._command: list[str | Path] = [folder / "postgres", "-D", home / "data", "-p", str(port)]
         self._command += ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
@@ -74,11 +75,11 @@ class Server:
 
 
 @contextlib.contextmanager
-def restartable_server(folder: Path) -> Iterator[Server]:
-    """An empty server of one's own, running; `folder` holds the programs."""
+def restartable_server(folder: Path, *options: str) -> Iterator[Server]:
+    """An empty server of one's own, running; `folder` holds the programs, the options are for `initdb`."""
     with tempfile.TemporaryDirectory(prefix="quire-postgres-", ignore_cleanup_errors=True) as home:
         person = _person(home)
-        _initialise(folder, Path(home, "data"), person)
+        _initialise(folder, Path(home, "data"), person, options)
         server = Server(folder, Path(home), person)
         try:
             server.start()
@@ -113,11 +114,11 @@ def _person(home: str) -> dict[str, Any]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
-def _initialise(folder: Path, data: Path, person: dict[str, Any]) -> None:
+def _initialise(folder: Path, data: Path, person: dict[str, Any], options: tuple[str, ...]) -> None:
     secret = data.with_name("password")
     secret.write_text(PASSWORD)
     command: list[str | Path] = [folder / "initdb", "-D", data, f"--username={USER}", "--encoding=UTF8"]
-    command += ["--locale=C", "--auth=scram-sha-256", f"--pwfile={secret}"]
+    command += ["--locale=C", "--auth=scram-sha-256", f"--pwfile={secret}", *options]
     ran = subprocess.run(
         command, cwd=data.parent, check=False, stdin=subprocess.DEVNULL, capture_output=True, **person
     )

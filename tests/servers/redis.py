@@ -38,7 +38,7 @@ class Server:
     """A running server that can be killed and started again, its data kept."""
 
     def __init__(self, binary: Path, home: Path, settings: dict[str, str]) -> None:
-        self._home = home
+        self.home = home
         self._log = home / "output.log"
         self.port = _free_port()
         self.url = f"redis://:{PASSWORD}@127.0.0.1:{self.port}/0"
@@ -64,7 +64,7 @@ class Server:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
-                cwd=self._home,
+                cwd=self.home,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

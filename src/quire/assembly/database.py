@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from quire.database.sqlite import SqliteDatabase
+from quire.model.errors import Misconfigured
+from quire.model.probe import Probe
 from quire.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,9 +34,10 @@ def ledger_address(settings: Settings) -> SqliteFile | PostgresServer:
 
 @asynccontextmanager
 async def open_database(
-    address: SqliteFile | PostgresServer,
+    address: SqliteFile | PostgresServer, *, thorough: bool = False
 ) -> "AsyncIterator[SqliteDatabase | PostgresDatabase]":
-    database = _build_database(address)
+    """`thorough`: for processes that work with it for long."""
+    database = _build_database(address, thorough=thorough)
     await database.open()
     try:
         yield database
@@ -42,9 +45,20 @@ async def open_database(
         await database.close()
 
 
-def _build_database(address: SqliteFile | PostgresServer) -> "SqliteDatabase | PostgresDatabase":
+async def probe_server(settings: Settings) -> list[Probe]:
+    """What the PostgreSQL server protects from. Raises QuireError when it cannot be used."""
+    async with open_database(PostgresServer(settings.postgres.dsn.reveal(), 1)) as database:
+        if isinstance(database, SqliteDatabase):
+            raise Misconfigured("the ledger of these settings is on SQLite")
+        warnings = "; ".join(database.warnings)
+        return [Probe(name="page checksums", ok=not warnings, detail=warnings or database.name, needed=False)]
+
+
+def _build_database(
+    address: SqliteFile | PostgresServer, *, thorough: bool
+) -> "SqliteDatabase | PostgresDatabase":
     if isinstance(address, SqliteFile):
-        return SqliteDatabase(address.path)
+        return SqliteDatabase(address.path, thorough=thorough)
     from quire.database.postgres import PostgresDatabase
 
     return PostgresDatabase(address.dsn, connections=address.connections)

@@ -100,7 +100,7 @@ async def _open_stores(settings: Settings, clock: Clock, ids: Ids) -> AsyncItera
     blobs = open_blobs(settings)
     checking = asyncio.create_task(_check_blobs(blobs, clock, ids))
     try:
-        async with open_stores(settings, ids) as stores:
+        async with open_stores(settings, ids, thorough=True) as stores:
             await checking
             yield blobs, stores
     finally:

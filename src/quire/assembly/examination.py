@@ -18,6 +18,7 @@ from msgspec import Struct
 
 import quire
 from quire.blobs.scrub_record import ScrubRecord
+from quire.database.page_sums import find_damage, read_sums
 from quire.model.clock import timestamp
 from quire.model.errors import QuireError
 from quire.model.probe import Probe
@@ -33,6 +34,8 @@ StoreProbe = Callable[[], Awaitable[Sequence[Probe]]]  # raises when a promise i
 OLDEST_SQLITE = (3, 24, 0)  # the first with ON CONFLICT DO UPDATE
 LITTLE_SPACE_BYTES = 2 << 30
 STORE_SECONDS = 60.0
+STORE_ADVICE = "follow the message; Quire does not run on a store that breaks its guarantees"
+DATABASE_ADVICE = "follow the message; nothing runs without the database"
 
 
 class Check(Struct, frozen=True, kw_only=True):
@@ -100,6 +103,7 @@ async def examine(
     home: Path | None,
     probe_store: StoreProbe | None,
     load_scrub: ScrubLoader | None = None,
+    probe_server: StoreProbe | None = None,
     features: Collection[str] = (),
     sandbox: SandboxMode = "auto",
     tools: Sequence[ToolCheck] = TOOLS,
@@ -107,7 +111,8 @@ async def examine(
 ) -> Examination:
     """`rows` may be the error of reading the settings; then home and store are unknown (None).
 
-    `features` are those that the settings use, such as "s3": their tools must be installed.
+    `probe_server` is for a ledger on PostgreSQL. `features` are those that the settings use, such as "s3":
+    their tools must be installed.
     """
     sections = [
         Section(title="Versions", checks=await asyncio.to_thread(_check_versions, cores, home)),
@@ -117,6 +122,9 @@ async def examine(
     ]
     if home is not None:
         sections.append(Section(title="Home", checks=await asyncio.to_thread(_check_home, home)))
+    if probe_server is not None:
+        checks = await _check_store(probe_server, store_seconds, DATABASE_ADVICE)
+        sections.append(Section(title="Database", checks=checks))
     if probe_store is not None:
         checks = await _check_store(probe_store, store_seconds)
         if load_scrub is not None and all(check.state == "ok" for check in checks):
@@ -245,7 +253,19 @@ def _check_database(path: Path) -> tuple[Check, ...]:
     except sqlite3.Error as error:
         advice = "restore it from a backup, or set home to another folder"
         return (Check(name="database", state="failed", detail=f"{path.name}: {error}", advice=advice),)
-    return (Check(name="database", state="ok", detail=f"{path.name} can be read"),)
+    sums = read_sums(path)
+    if sums is None:
+        detail = f"{path.name} can be read; its pages get checksums when a run or a server ends"
+        return (Check(name="database", state="ok", detail=detail),)
+    damaged = find_damage(path, sums)
+    if damaged:
+        detail = (
+            f"{path.name} is damaged: page {damaged[0].number}, {len(damaged)} of {len(sums.crcs)} in all"
+        )
+        advice = "the next run repairs single bits; otherwise restore it from a backup (docs/operations.md)"
+        return (Check(name="database", state="failed", detail=detail, advice=advice),)
+    detail = f"{path.name} can be read; {len(sums.crcs)} pages are as they were written"
+    return (Check(name="database", state="ok", detail=detail),)
 
 
 def _find_nearest_folder(path: Path) -> Path:
@@ -257,13 +277,12 @@ def _find_nearest_folder(path: Path) -> Path:
     return path
 
 
-async def _check_store(probe: StoreProbe, seconds: float) -> tuple[Check, ...]:
+async def _check_store(probe: StoreProbe, seconds: float, follow: str = STORE_ADVICE) -> tuple[Check, ...]:
     try:
         async with asyncio.timeout(seconds):
             probes = await probe()
     except QuireError as error:
-        advice = "follow the message; Quire does not run on a store that breaks its guarantees"
-        return (Check(name="probe", state="failed", detail=str(error), advice=advice),)
+        return (Check(name="probe", state="failed", detail=str(error), advice=follow),)
     except TimeoutError:
         detail, advice = f"no answer in {seconds:g} seconds", "check the address, the network and the disk"
         return (Check(name="probe", state="failed", detail=detail, advice=advice),)
@@ -271,7 +290,14 @@ async def _check_store(probe: StoreProbe, seconds: float) -> tuple[Check, ...]:
         # Without its message: errors of HTTP clients quote signed URLs.
         detail, advice = f"unexpected {type(error).__name__}", "this is a bug in Quire: please report it"
         return (Check(name="probe", state="failed", detail=detail, advice=advice),)
-    return tuple(Check(name="probe", state="ok", detail=kept.name) for kept in probes)
+    return tuple(
+        Check(
+            name="probe",
+            state="ok" if one.ok else "warning",
+            detail=one.name if one.ok else f"{one.name}: {one.detail}",
+        )
+        for one in probes
+    )
 
 
 async def _check_last_scrub(load: ScrubLoader, seconds: float) -> Check:

@@ -61,8 +61,9 @@ class Stores(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def open_stores(settings: Settings, ids: Ids) -> AsyncIterator[Stores]:
-    async with open_database(ledger_address(settings)) as database:
+async def open_stores(settings: Settings, ids: Ids, *, thorough: bool = False) -> AsyncIterator[Stores]:
+    """`thorough`: for processes that work with the ledger for long."""
+    async with open_database(ledger_address(settings), thorough=thorough) as database:
         adapters = _choose_adapters(database)
         ledger = adapters.ledger
         await ledger.prepare()
@@ -82,7 +83,7 @@ async def open_stores(settings: Settings, ids: Ids) -> AsyncIterator[Stores]:
                 webhooks=adapters.webhooks,
                 queues=opened.queues,
                 listen=adapters.listen,
-                warnings=opened.warnings,
+                warnings=(*database.warnings, *opened.warnings),
             )
 
 

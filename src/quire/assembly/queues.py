@@ -74,7 +74,7 @@ async def open_queues(
 @asynccontextmanager
 async def open_queues_alone(settings: Settings, ids: Ids) -> AsyncIterator[OpenQueues]:
     """For a process without a ledger; with Redis no database is opened."""
-    async with _open(_configured_address(settings), ids) as opened:
+    async with _open(_configured_address(settings), ids, thorough=True) as opened:
         yield opened
 
 
@@ -97,6 +97,8 @@ async def _open(
     address: SqliteFile | PostgresServer | RedisServer,
     ids: Ids,
     database: "SqliteDatabase | PostgresDatabase | None" = None,
+    *,
+    thorough: bool = False,
 ) -> AsyncIterator[OpenQueues]:
     """Chooses the backend. `database` is used instead of opening the one at `address`."""
     if isinstance(address, RedisServer):
@@ -111,12 +113,14 @@ async def _open(
         finally:
             await on_redis.close()
         return
+    warnings: tuple[str, ...] = ()
     async with AsyncExitStack() as stack:
         if database is None:
-            database = await stack.enter_async_context(open_database(address))
+            database = await stack.enter_async_context(open_database(address, thorough=thorough))
+            warnings = database.warnings
         queues = _build_adapter(database, ids)
         await queues.prepare()
-        yield OpenQueues(queues)
+        yield OpenQueues(queues, warnings)
 
 
 def _build_adapter(

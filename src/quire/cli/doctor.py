@@ -82,6 +82,11 @@ async def _examine(home: Path | None, config: Path | None) -> "Examination":
 
         return await load_scrub(in_force)
 
+    async def probe_ledger() -> Sequence["Probe"]:
+        from quire.assembly.database import probe_server
+
+        return await probe_server(in_force)
+
     return await examine(
         rows=loaded.rows(),
         cores=settings.cores(),
@@ -89,6 +94,7 @@ async def _examine(home: Path | None, config: Path | None) -> "Examination":
         probe_store=probe,
         load_scrub=load_scrub,
         sandbox=in_force.sandbox,
+        probe_server=probe_ledger if in_force.ledger == "postgres" else None,
         features={in_force.store, *_needed_converter(in_force.library)},
     )
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from quire.model.errors import QuireError, Reject, Retry
 from quire.model.step import Step
 from quire.model.work import Outcome, StepCall
+from quire.queues.port import DAMAGED
 
 MAX_ERROR_LENGTH = 2000
 _NOT_ITS_FAULT = "the worker died before this result was stored, and this file was not the cause"
@@ -128,7 +129,10 @@ def of_no_report(queue: str) -> AttemptFailure:
 
 
 def of_dead_letter(error_class: str, reason: str) -> AttemptFailure:
-    """A worker could not read the message, or gave up on it."""
+    """A worker could not read the message, or gave up on it. One that was damaged is sent anew."""
+    if error_class == DAMAGED:
+        text = f"the message of this task was damaged in the queue: {reason}"[:MAX_ERROR_LENGTH]
+        return AttemptFailure(Outcome.INTERRUPTED, error_class, text)
     text = f"a worker gave up on the message of this task: {reason}"[:MAX_ERROR_LENGTH]
     return AttemptFailure(Outcome.ERRED, error_class, text)
 

@@ -37,7 +37,9 @@ class Body(Struct, frozen=True, kw_only=True):
 
 
 class WaitingLine(Body, frozen=True, kw_only=True):
-    """`state` is waiting, delayed or in_flight; `due_at` is the end of the lease of what is in flight."""
+    """`state` is waiting, delayed or in_flight; `due_at` is the end of the lease of what is in flight. What
+    `is_damaged` will not be delivered: its bytes are not those that were sent.
+    """
 
     queue: str
     id: str
@@ -47,6 +49,7 @@ class WaitingLine(Body, frozen=True, kw_only=True):
     sent_at: str
     due_at: str
     leased_to: str | None
+    is_damaged: bool = False
 
 
 class TrialLine(Struct, frozen=True, kw_only=True):
@@ -59,7 +62,9 @@ class TrialLine(Struct, frozen=True, kw_only=True):
 
 
 class DeadLine(Body, frozen=True, kw_only=True):
-    """The next page of the list starts after `no`; `history` has every failed delivery."""
+    """The next page of the list starts after `no`; `history` has every failed delivery. The bytes of what
+    `is_damaged` are not those that were sent, whatever it was given up for.
+    """
 
     no: int
     queue: str
@@ -71,6 +76,7 @@ class DeadLine(Body, frozen=True, kw_only=True):
     sent_at: str
     buried_at: str
     history: list[TrialLine]
+    is_damaged: bool = False
 
 
 def to_waiting_line(one: QueuedMessage, now: float) -> WaitingLine:
@@ -78,13 +84,14 @@ def to_waiting_line(one: QueuedMessage, now: float) -> WaitingLine:
     state = "in_flight" if one.leased_to is not None else ("delayed" if one.due_at > now else "waiting")
     return WaitingLine(
         queue=one.queue,
-        id=one.id,
+        id=one.id.encode("utf-8", "replace").decode(),
         state=state,
         priority=one.priority,
         deliveries=one.deliveries,
         sent_at=timestamp(one.sent_at),
         due_at=timestamp(one.due_at),
         leased_to=one.leased_to,
+        is_damaged=one.is_damaged,
         size=len(one.body),
         body=text,
         body_base64=coded,
@@ -96,7 +103,7 @@ def to_dead_line(letter: DeadLetter) -> DeadLine:
     return DeadLine(
         no=letter.no,
         queue=letter.queue,
-        id=letter.id,
+        id=letter.id.encode("utf-8", "replace").decode(),  # damaged ones may be no text
         error_class=letter.error_class or None,
         reason=letter.reason,
         deliveries=letter.deliveries,
@@ -104,6 +111,7 @@ def to_dead_line(letter: DeadLetter) -> DeadLine:
         sent_at=timestamp(letter.sent_at),
         buried_at=timestamp(letter.buried_at),
         history=[_to_trial_line(one) for one in letter.history],
+        is_damaged=letter.is_damaged,
         size=len(letter.body),
         body=text,
         body_base64=coded,

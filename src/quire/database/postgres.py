@@ -34,10 +34,17 @@ LONGEST_PAUSE_SECONDS = 10.0
 # Any number, the same in every release: one process migrates at a time, the others wait.
 _MIGRATION_LOCK = 7_164_173_216
 
+_SERVER_SETTINGS = "SELECT current_setting('synchronous_commit'), current_setting('data_checksums')"
+_UNCHECKED = (
+    "{name} keeps no checksums of its pages (data_checksums is off), so damage by a disk can go unnoticed; "
+    "stop the server, run pg_checksums --enable on its data, and start it again"
+)
+
 # By SQLSTATE, or its first two digits. Everything else is a bug and is raised unchanged.
 _BUSY = ("40", "55P03", "57014")  # serialization, deadlock, lock or statement timeout
 _FULL = ("53100", "53400")
 _LOST = ("08", "53", "57P")  # connection, resources, shutdown
+_DAMAGED = ("XX001", "XX002")  # a page whose checksum is wrong, an index that contradicts its table
 _REFUSED = ("28", "3D", "42501", "25006")  # authorization, unknown database, privilege, read-only standby
 # A connection that could not be made has no SQLSTATE, only a message of the server or the library.
 _REFUSALS = (
@@ -55,7 +62,9 @@ _REFUSALS = (
 
 
 class PostgresDatabase:
-    """Open with `await open()`, end with `await close()`; both may be repeated."""
+    """Open with `await open()`, end with `await close()`; both may be repeated. Once it is open, `warnings`
+    says what the server does not protect from.
+    """
 
     def __init__(self, dsn: str, *, connections: int = CONNECTIONS) -> None:
         """Connects to nothing yet. Raises Misconfigured for a missing extra or a malformed DSN."""
@@ -77,6 +86,7 @@ class PostgresDatabase:
                 "The DSN of the PostgreSQL database cannot be read; write "
                 "postgresql://user:password@host:port/database, with @ : / % in the password percent-encoded."
             ) from None
+        self.warnings: tuple[str, ...] = ()
         self._known: dict[str, Any] = known
         self._password = str(known.get("password", ""))
         host, port, name = (known.get(part, "") for part in ("host", "port", "dbname"))
@@ -183,9 +193,11 @@ class PostgresDatabase:
             try:
                 connection.adapters.register_dumper(list, build_list_dumper())
                 # Accepted means durable, whatever the server's default; a stronger default stays.
-                row = await (await connection.execute("SHOW synchronous_commit")).fetchone()
-                if row == ("off",):
+                row = await (await connection.execute(_SERVER_SETTINGS)).fetchone()
+                durable, checksums = row or ("on", "on")
+                if durable == "off":
                     await connection.execute("SET synchronous_commit = on")
+                self.warnings = (_UNCHECKED.format(name=self.name),) if checksums == "off" else ()
                 await connection.commit()
             except BaseException:
                 await connection.close()
@@ -295,7 +307,13 @@ class PostgresDatabase:
             return Misconfigured(f"{self.name} refuses us ({words}); check the DSN and the user's rights")
         if unreached or state.startswith(_LOST):
             return Unavailable(f"{self.name} cannot be reached ({words})")
-        return None
+        return self._describe_damage(words) if state.startswith(_DAMAGED) else None
+
+    def _describe_damage(self, words: str) -> Misconfigured:
+        return Misconfigured(
+            f"{self.name} is damaged ({words}); check the server's disk and restore it from a backup",
+            code="database_damaged",
+        )
 
 
 async def _migrate(connection: Connection, room: str, scripts: list[tuple[int, str, str]]) -> None:

@@ -20,8 +20,10 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from quire.database.private_files import keep_private
+from quire.database.protection import Protection
+from quire.database.sqlite_errors import translate
 from quire.database.watch import FileWatch
-from quire.model.errors import Misconfigured, QuireError, Unavailable
+from quire.model.errors import Misconfigured, QuireError
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -45,10 +47,15 @@ _PRAGMAS = (
 
 
 class SqliteDatabase:
-    """Open with `await open()`, end with `await close()`; both may be repeated."""
+    """Open with `await open()`, end with `await close()`; both may be repeated. `thorough`: for processes
+    that work with it for long; pages are checked whatever the file's size, and their checksums are kept.
+    """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, thorough: bool = False) -> None:
         self.path = path
+        self.warnings: tuple[str, ...] = ()  # of what the database does not protect from: nothing to say
+        self.repairs: tuple[str, ...] = ()  # what was damaged and is right again, in words
+        self._protection = Protection(path, thorough=thorough)
         self._inbox: queue.SimpleQueue[_Job | _Command] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._readers: ThreadPoolExecutor | None = None
@@ -93,17 +100,26 @@ class SqliteDatabase:
             return
         self._loop = asyncio.get_running_loop()
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        connection = _open(self.path)
+        self.repairs = await asyncio.to_thread(self._protection.enter)
         try:
-            self._read_connection = _open(self.path)
-        except QuireError:
-            connection.close()
+            connection = self._connect_both()
+        except BaseException:
+            await asyncio.to_thread(self._protection.leave)
             raise
         self._thread = threading.Thread(
             target=self._serve, args=(connection,), name="sqlite-writer", daemon=True
         )
         self._thread.start()
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="sqlite-reader")
+
+    def _connect_both(self) -> sqlite3.Connection:
+        connection = _open(self.path)
+        try:
+            self._read_connection = _open(self.path)
+        except QuireError:
+            connection.close()
+            raise
+        return connection
 
     async def close(self) -> None:
         if self._thread is None:
@@ -122,6 +138,7 @@ class SqliteDatabase:
             self._readers.shutdown(wait=True)
         if self._read_connection is not None:
             self._read_connection.close()
+        await asyncio.to_thread(self._protection.leave)
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` in the next group's transaction; returns when that is durable."""
@@ -158,6 +175,7 @@ class SqliteDatabase:
                 before = connection.total_changes
                 answers = _run_group(connection, jobs, self.path)
                 if connection.total_changes != before:
+                    self._protection.begin_writing()
                     self._touch()
                 self._on_loop(partial(_answer, answers))
             # Also under a constant load of writes: otherwise listeners would never be called.
@@ -169,6 +187,7 @@ class SqliteDatabase:
                 if version != before:
                     for listener in self._listeners:
                         self._on_loop(listener.notify)
+        self._protection.prepare(connection)
         connection.close()
 
     def _group(self, check_at: float) -> list["_Job | _Command"]:
@@ -273,16 +292,16 @@ def _run_group(connection: sqlite3.Connection, jobs: list[_Job], path: Path) -> 
             except BaseException as error:  # noqa: BLE001 - handed to the caller below
                 if not connection.in_transaction:
                     # A full disk rolls the whole transaction back: the work of all callers is lost.
-                    return [(one.answer, None, _translate(error, path)) for one in jobs]
+                    return [(one.answer, None, translate(error, path)) for one in jobs]
                 connection.execute("ROLLBACK TO job")
-                answers.append((job.answer, None, _translate(error, path)))
+                answers.append((job.answer, None, translate(error, path)))
             connection.execute("RELEASE job")
         connection.execute("COMMIT")
     except sqlite3.Error as error:
         with contextlib.suppress(sqlite3.Error):  # whatever this says, nothing of the group was committed
             connection.execute("ROLLBACK")
         # Nothing of this group is on disk: every caller gets the error.
-        return [(job.answer, None, _translate(error, path)) for job in jobs]
+        return [(job.answer, None, translate(error, path)) for job in jobs]
     return answers
 
 
@@ -301,56 +320,14 @@ def _open(path: Path) -> sqlite3.Connection:
         keep_private(path)
         return _connect(path)
     except sqlite3.Error as error:
-        raise _translate(error, path, opening=True) from error
+        raise translate(error, path, opening=True) from error
 
 
 def _run_translated(work: Work[T], connection: sqlite3.Connection, path: Path) -> T:
     try:
         return work(connection)
     except sqlite3.Error as error:
-        raise _translate(error, path) from error
-
-
-def _translate(error: BaseException, path: Path, *, opening: bool = False) -> BaseException:
-    """By the code SQLite gives, not by its words. Errors of our own statements stay what they are."""
-    code: int | None = getattr(error, "sqlite_errorcode", None)
-    if not isinstance(error, sqlite3.DatabaseError) or code is None:
-        return error
-    primary = code & 0xFF
-    if opening and primary == sqlite3.SQLITE_CANTOPEN:
-        primary = sqlite3.SQLITE_PERM  # later, when it has been open once, it is a passing fault
-    translated = _classify(primary, error, path)
-    if translated is None:
-        return error
-    translated.__cause__ = error
-    return translated
-
-
-def _classify(primary: int, error: sqlite3.DatabaseError, path: Path) -> QuireError | None:
-    match primary:
-        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return Misconfigured(
-                f"{path} is damaged ({error}); restore it from a copy, or choose another --home",
-                code="database_damaged",
-            )
-        case sqlite3.SQLITE_FULL:
-            return Unavailable(
-                f"{path.name}: no space left on the disk; free some and run again", code="storage_full"
-            )
-        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return Unavailable(f"{path.name} is held by another process ({error})", code="database_busy")
-        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
-            return Misconfigured(
-                f"{path.name} cannot be written ({error}); check the home folder's permissions"
-            )
-        case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN:
-            # Quotas and limits on the size of files come as this: SQLite knows only a full disk by name.
-            return Unavailable(
-                f"{path.name} cannot be read or written just now ({error}, {error.sqlite_errorname}); see "
-                "whether the disk is there, works and has room, and whether a quota or a limit on the size "
-                "of files or the number of open ones is reached; then run again"
-            )
-    return None
+        raise translate(error, path) from error
 
 
 def _migrate(connection: sqlite3.Connection, room: str, scripts: list[tuple[int, str, str]]) -> None:

@@ -17,7 +17,7 @@ from quire.model.batch import RESET, Batch, Stage
 from quire.model.clock import Clock
 from quire.model.errors import Lost, Missing, QuireError, Stale, Unavailable
 from quire.model.queues import FORMER_NAMES, KNOWN_QUEUES, QueuePolicy, policy_for
-from quire.queues.port import LeasedMessage, Message, QueueStore
+from quire.queues.port import DAMAGED, DeadLetterFilter, LeasedMessage, Message, QueueStore
 
 MESSAGES_AT_ONCE = 100
 # Starting a batch takes milliseconds; a scheduler that dies in them delays the next one by this much.
@@ -58,11 +58,44 @@ class Outbox:
         self._clock = clock
         self._policies = policies
         self._fraction = fraction
+        self._damaged_seen: dict[str, int] = {}  # by queue, the last damaged dead letter that was looked at
 
     async def start_batches(self, queue: str) -> int:
-        """Send the outbox, then start the batches that `queue` names, under any name the queue had."""
+        """Send the outbox, then start the batches that `queue` names, under any name the queue had, and those
+        whose message was damaged in the queue.
+        """
         await self.send()
-        return sum([await self._receive(name) for name in (queue, *FORMER_NAMES.get(queue, ()))])
+        started = 0
+        for name in (queue, *FORMER_NAMES.get(queue, ())):
+            started += await self._receive(name) + await self._start_damaged(name)
+        return started
+
+    async def _start_damaged(self, queue: str) -> int:
+        """What the message said, the ledger knows. The dead letter stays, for operators."""
+        started = 0
+        for letter in await self._queues.list_dead_letters(
+            queue,
+            chosen=DeadLetterFilter(error_class=DAMAGED),
+            after=self._damaged_seen.get(queue, 0),
+            limit=MESSAGES_AT_ONCE,
+        ):
+            prefix, _, batch_id = letter.id.partition("start-")
+            if not prefix and batch_id:
+                started += await self._start_from_ledger(batch_id)
+            self._damaged_seen[queue] = letter.no
+        return started
+
+    async def _start_from_ledger(self, batch_id: str) -> bool:
+        try:
+            batch = await self._batches.get_batch(batch_id)
+            if batch.position.stage is not Stage.QUEUED or batch.manifest_key is None:
+                return False
+            await self._begin(
+                StartMessage(batch_id=batch_id, manifest_r2_key=batch.manifest_key), original=True
+            )
+        except Missing:  # the batch, or its manifest: then the dead letter is the record
+            return False
+        return True
 
     async def _receive(self, queue: str) -> int:
         started = 0

@@ -17,6 +17,8 @@ MAX_MESSAGE_BYTES = 128 * 1024
 # How long an id is remembered after its message was acknowledged or discarded.
 DEDUPE_SECONDS = 24 * 3600.0
 URGENT, NORMAL, LEAST = 1, 3, 5
+# The error class of messages whose stored bytes have changed since they were sent.
+DAMAGED = "damaged_message"
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -63,6 +65,7 @@ class QueuedMessage(Struct, frozen=True, kw_only=True):
     sent_at: float
     due_at: float  # when it may be delivered, or the end of its lease
     leased_to: str | None = None  # the worker that has leased it
+    is_damaged: bool = False  # its bytes are not those that were sent; it will not be delivered
 
 
 class DeadLetter(Struct, frozen=True, kw_only=True):
@@ -79,6 +82,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
     error_class: str
     reason: str
     history: tuple[FailedDelivery, ...] = ()
+    is_damaged: bool = False  # its bytes are not those that were sent; replaying it does not deliver it
 
 
 class DeadLetterFilter(Struct, frozen=True, kw_only=True):
@@ -133,7 +137,9 @@ class MessageQueues(Protocol):
         self, queue: str, *, limit: int, seconds: float, now: float, worker: str = ""
     ) -> list[LeasedMessage]:
         """Due messages by priority, then oldest first; also those whose lease ran out (recorded as `expired`
-        in their history). Never waits. No other consumer gets them before `seconds` have passed.
+        in their history). Never waits. No other consumer gets them before `seconds` have passed. A message
+        whose stored bytes are not those that were sent is not among them: it becomes a dead letter with the
+        error class `damaged_message`.
         """
         ...
 

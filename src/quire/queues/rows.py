@@ -10,6 +10,7 @@ from typing import Any
 
 from quire.model.errors import Lost
 from quire.queues.checks import is_valid_id
+from quire.queues.checksums import is_intact
 from quire.queues.port import DeadLetter, DeadLetterFilter, FailedDelivery, LeasedMessage, QueuedMessage
 
 Row = tuple[Any, ...]
@@ -79,8 +80,8 @@ def read_history(entries: Iterable[dict[str, Any]]) -> tuple[FailedDelivery, ...
 
 
 def to_dead_letter(queue: str, row: Row) -> DeadLetter:
-    """From (buried_no, id, body, priority, deliveries, sent_at, ended_at, error_class, entries)."""
-    no, message_id, body, priority, deliveries, sent_at, buried_at, error_class, entries = row
+    """From (buried_no, id, body, priority, deliveries, sent_at, ended_at, error_class, checksum, entries)."""
+    no, message_id, body, priority, deliveries, sent_at, buried_at, error_class, checksum, entries = row
     trials = read_history(entries)
     return DeadLetter(
         no=no,
@@ -94,12 +95,13 @@ def to_dead_letter(queue: str, row: Row) -> DeadLetter:
         error_class=error_class,
         reason=trials[-1].error if trials else "",
         history=trials,
+        is_damaged=not is_intact(queue, message_id, priority, sent_at, body, checksum),
     )
 
 
 def to_queued_message(queue: str, row: Row, *, now: float) -> QueuedMessage:
-    """From (id, body, priority, deliveries, sent_at, due_at, token, worker)."""
-    message_id, body, priority, deliveries, sent_at, due_at, token, worker = row
+    """From (id, body, priority, deliveries, sent_at, due_at, token, worker, checksum)."""
+    message_id, body, priority, deliveries, sent_at, due_at, token, worker, checksum = row
     return QueuedMessage(
         queue=queue,
         id=message_id,
@@ -109,6 +111,7 @@ def to_queued_message(queue: str, row: Row, *, now: float) -> QueuedMessage:
         sent_at=sent_at,
         due_at=due_at,
         leased_to=worker if token is not None and due_at > now else None,
+        is_damaged=not is_intact(queue, message_id, priority, sent_at, body, checksum),
     )
 
 

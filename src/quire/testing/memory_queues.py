@@ -9,7 +9,10 @@ import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+import msgspec
+
 from quire.model.errors import Lost, Missing, Reject, Unavailable
+from quire.queues.checksums import check_leased, compute_checksum, is_intact, lease_intact
 from quire.queues.port import (
     DEDUPE_SECONDS,
     LEAST,
@@ -32,8 +35,9 @@ _MINUTE_SECONDS = 60.0
 
 
 class _Entry:
-    def __init__(self, message: Message, *, no: int, now: float, due_at: float) -> None:
+    def __init__(self, message: Message, *, checksum: int, no: int, now: float, due_at: float) -> None:
         self.message = message
+        self.checksum = checksum
         self.no = no
         self.sent_at = now
         self.due_at = due_at
@@ -62,6 +66,7 @@ class _Queue:
     def __init__(self) -> None:
         self.messages: dict[str, _Entry] = {}
         self.dead: dict[str, DeadLetter] = {}
+        self.checksums: dict[str, int] = {}  # of the dead letters
         self.remembered: dict[str, float] = {}  # id: when it is forgotten
         self.totals: Counter[QueueCounter] = Counter()
         self.minutes: dict[float, Counter[QueueCounter]] = {}
@@ -94,7 +99,8 @@ class MemoryQueues:
             known = message.id in state.messages or message.id in state.dead
             if known or state.remembered.get(message.id, -math.inf) > now:
                 continue
-            entry = _Entry(message, no=self._next(), now=now, due_at=now + delay_seconds)
+            checksum = compute_checksum(queue, message.id, message.priority, now, message.body)
+            entry = _Entry(message, checksum=checksum, no=self._next(), now=now, due_at=now + delay_seconds)
             state.messages[message.id] = entry
             new += 1
         state.count(QueueCounter.SENT, new, now)
@@ -104,9 +110,12 @@ class MemoryQueues:
     async def lease(
         self, queue: str, *, limit: int, seconds: float, now: float, worker: str = ""
     ) -> list[LeasedMessage]:
-        state = self._find_queue(queue)
-        due = sorted((one for one in state.messages.values() if one.due_at <= now), key=lambda one: one.order)
-        return [self._lease_entry(queue, entry, seconds, now, worker) for entry in due[:limit]]
+        async def lease(number: int) -> list[LeasedMessage]:
+            entries = self._find_queue(queue).messages.values()
+            due = sorted((one for one in entries if one.due_at <= now), key=lambda one: one.order)
+            return [self._lease_entry(queue, entry, seconds, now, worker) for entry in due[:number]]
+
+        return await lease_intact(lease, self, limit=limit, now=now)
 
     def _lease_entry(
         self, queue: str, entry: _Entry, seconds: float, now: float, worker: str
@@ -118,7 +127,7 @@ class MemoryQueues:
         state.count(QueueCounter.DELIVERED, 1, now)
         entry.deliveries += 1
         entry.token, entry.worker, entry.due_at = str(self._next()), worker, now + seconds
-        return LeasedMessage(
+        leased = LeasedMessage(
             queue=queue,
             id=entry.message.id,
             body=entry.message.body,
@@ -127,6 +136,7 @@ class MemoryQueues:
             priority=entry.message.priority,
             sent_at=entry.sent_at,
         )
+        return check_leased(leased, entry.checksum)
 
     async def wait(self, queues: Collection[str], *, seconds: float) -> None:
         self._check_available()
@@ -204,18 +214,22 @@ class MemoryQueues:
             reason=reason,
             history=entry.history,
         )
+        state.checksums[leased.id] = entry.checksum
         state.count(QueueCounter.DEAD_LETTERED, 1, now)
 
     async def list_dead_letters(
         self, queue: str, *, chosen: DeadLetterFilter = ALL, after: int = 0, limit: int
     ) -> list[DeadLetter]:
-        return [one for one in self._find_queue(queue).select_dead(chosen) if one.no > after][:limit]
+        state = self._find_queue(queue)
+        found = [one for one in state.select_dead(chosen) if one.no > after][:limit]
+        return [_examine(one, state.checksums[one.id]) for one in found]
 
     async def get_dead_letter(self, queue: str, message_id: str) -> DeadLetter:
-        found = self._find_queue(queue).dead.get(message_id)
+        state = self._find_queue(queue)
+        found = state.dead.get(message_id)
         if found is None:
             raise Missing(f"queue {queue} has no dead letter {message_id}")
-        return found
+        return _examine(found, state.checksums[message_id])
 
     async def count_dead_letters(self, queue: str) -> dict[str, int]:
         return dict(Counter(one.error_class for one in self._find_queue(queue).dead.values()).most_common())
@@ -228,7 +242,8 @@ class MemoryQueues:
         for place, letter in enumerate(letters):
             message = Message(id=letter.id, body=letter.body, priority=letter.priority)
             due_at = now + (place / per_second if per_second else 0)
-            entry = _Entry(message, no=self._next(), now=letter.sent_at, due_at=due_at)
+            checksum = state.checksums.pop(letter.id)
+            entry = _Entry(message, checksum=checksum, no=self._next(), now=letter.sent_at, due_at=due_at)
             entry.history = letter.history
             entry.record("replayed", now=now)
             state.messages[letter.id] = entry
@@ -241,7 +256,7 @@ class MemoryQueues:
         state = self._find_queue(queue)
         letters = state.select_dead(chosen)[:limit]
         for letter in letters:
-            del state.dead[letter.id]
+            del state.dead[letter.id], state.checksums[letter.id]
             state.remembered[letter.id] = now + DEDUPE_SECONDS
         state.count(QueueCounter.DISCARDED, len(letters), now)
         return len(letters)
@@ -279,6 +294,7 @@ class MemoryQueues:
                 sent_at=one.sent_at,
                 due_at=one.due_at,
                 leased_to=one.worker if one in out else None,
+                is_damaged=_is_damaged(queue, one),
             )
             for one in (*rest, *sorted(out, key=lambda one: one.order))[:limit]
         ]
@@ -340,6 +356,16 @@ class MemoryQueues:
             _raise_lost([leased.id])
             raise AssertionError  # not reached
         return entry
+
+
+def _is_damaged(queue: str, entry: _Entry) -> bool:
+    one = entry.message
+    return not is_intact(queue, one.id, one.priority, entry.sent_at, one.body, entry.checksum)
+
+
+def _examine(letter: DeadLetter, checksum: int) -> DeadLetter:
+    intact = is_intact(letter.queue, letter.id, letter.priority, letter.sent_at, letter.body, checksum)
+    return msgspec.structs.replace(letter, is_damaged=not intact)
 
 
 def _check(message: Message) -> None:

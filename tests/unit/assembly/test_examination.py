@@ -1,4 +1,5 @@
 import asyncio
+import os
 import sqlite3
 from collections import namedtuple
 
@@ -7,6 +8,7 @@ import pytest
 from quire.assembly import examination
 from quire.assembly.examination import Check, Examination, ToolCheck, examine
 from quire.blobs.scrub_record import DamagedEntry, ScrubRecord
+from quire.database.sqlite import SqliteDatabase
 from quire.model.errors import Misconfigured, Reject
 from quire.model.probe import Probe
 
@@ -105,7 +107,8 @@ async def test_a_database_in_order_is_told_and_left_alone(tmp_path):
     before = (tmp_path / "quire.db").read_bytes()
     found = await _examined(tmp_path)
     assert found.is_fine
-    assert "quire.db can be read" in [check.detail for check in _checks(found, "Home")]
+    said = "quire.db can be read; its pages get checksums when a run or a server ends"
+    assert said in [check.detail for check in _checks(found, "Home")]
     assert (tmp_path / "quire.db").read_bytes() == before
 
 
@@ -214,3 +217,41 @@ async def test_a_record_of_the_scrub_that_cannot_be_read_is_a_finding(tmp_path, 
     found = await _examined(tmp_path, load_scrub=load)
     assert _checks(found, "Store")[-1].detail == said
     assert found.is_fine
+
+
+async def test_damaged_pages_of_the_database_are_found(tmp_path):
+    path = tmp_path / "quire.db"
+    database = SqliteDatabase(path, thorough=True)
+    await database.open()
+    await database.write(lambda connection: connection.execute("CREATE TABLE t AS SELECT randomblob(50000)"))
+    await database.close()
+    (check,) = (one for one in _checks(await _examined(tmp_path), "Home") if one.name == "database")
+    assert (check.state, "pages are as they were written" in check.detail) == ("ok", True)
+    before = path.stat()
+    with path.open("r+b") as stream:
+        stream.seek(3 * 8192 + 100)
+        stream.write(b"wrong bytes")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    found = await _examined(tmp_path)
+    (check,) = (one for one in _checks(found, "Home") if one.name == "database")
+    assert (check.state, "page 4" in check.detail, found.is_fine) == ("failed", True, False)
+
+
+async def test_a_server_without_page_checksums_is_a_warning(tmp_path):
+    async def probed():
+        return [Probe(name="page checksums", ok=False, detail="they are off", needed=False)]
+
+    found = await _examined(tmp_path, probe_server=probed)
+    assert _checks(found, "Database") == [
+        Check(name="probe", state="warning", detail="page checksums: they are off")
+    ]
+    assert found.is_fine
+
+
+async def test_a_server_that_cannot_be_used_is_a_failure(tmp_path):
+    async def probed():
+        raise Misconfigured("it refuses us")
+
+    found = await _examined(tmp_path, probe_server=probed)
+    assert [check.state for check in _checks(found, "Database")] == ["failed"]
+    assert not found.is_fine

@@ -10,7 +10,7 @@ from quire.compute.queue.compute import QueueCompute, QueueComputeOptions
 from quire.compute.queue.envelopes import ALL_BATCHES, derive_ledger_id
 from quire.model.errors import Unavailable
 from quire.model.work import Order, Outcome, StepCall
-from quire.queues.port import Message
+from quire.queues.port import DAMAGED, Message
 from quire.system import LoopSignal
 from quire.testing.factories import file, report
 from quire.testing.memory_blobs import MemoryBlobs
@@ -137,6 +137,37 @@ async def test_what_a_worker_could_not_read_is_told_soon(bench):
         (told,) = compute.take_reports()
         assert (told.task_no, told.outcome) == (5, Outcome.ERRED)
         assert (told.error_class, "version 2" in told.error) == ("wrong_schema_version", True)
+
+
+def spoil(queues, queue):
+    """A bit of every waiting message changes."""
+    for entry in queues._find_queue(queue).messages.values():
+        body = bytearray(entry.message.body)
+        body[-1] ^= 1
+        entry.message = Message(id=entry.message.id, body=bytes(body))
+
+
+async def test_a_task_whose_message_was_damaged_is_interrupted_to_be_sent_anew(bench):
+    async with bench.opened() as compute:
+        await bench.handed(compute, order(5))
+        spoil(bench.queues, "t")
+        assert await bench.leased(9) == []
+        await compute.check_orders()
+        (told,) = compute.take_reports()
+        assert (told.task_no, told.outcome, told.error_class) == (5, Outcome.INTERRUPTED, DAMAGED)
+
+
+async def test_a_task_whose_report_was_damaged_is_interrupted_at_once(bench):
+    async with bench.opened() as compute:
+        await bench.handed(compute, order(5))
+        (leased,) = await bench.leased(9)
+        await bench.told(report(5), message_id=leased.id)
+        spoil(bench.queues, envelopes.reports_queue("t", sender(1)))
+        await compute.receive_reports()
+        assert compute.take_reports() == []
+        await compute.check_orders()
+        (told,) = compute.take_reports()
+        assert (told.task_no, told.outcome, told.error_class) == (5, Outcome.INTERRUPTED, DAMAGED)
 
 
 async def test_what_nobody_reports_is_interrupted_after_wait_timeout_and_slack(bench):

@@ -9,7 +9,7 @@ from quire.engine.outbox import LEASE_SECONDS, MAX_DELIVERIES, Outbox, StartMess
 from quire.ledger.port import OperatorAction
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Stage
-from quire.queues.port import Message
+from quire.queues.port import DAMAGED, Message
 from quire.queues.sqlite import SqliteQueues
 from quire.testing.factories import draft, outbox_message
 from quire.testing.time import CountingIds, FakeClock
@@ -129,3 +129,47 @@ async def test_the_message_that_was_on_its_way_does_not_undo_a_reset(post):
     await post.mail.start_batches("plain")
     assert await post.stage() is Stage.ERROR
     assert (await post.queues.depth("plain", now=post.clock.now())).waiting == 0
+
+
+async def spoil(post, column="body"):
+    """A bit of every waiting start message changes on the disk."""
+
+    def work(connection):
+        for no, value in connection.execute(f"SELECT no, {column} FROM messages").fetchall():  # noqa: S608
+            changed = bytearray(value)
+            changed[3] ^= 1
+            connection.execute(f"UPDATE messages SET {column} = ? WHERE no = ?", (bytes(changed), no))  # noqa: S608
+
+    await post.queues._database.write(work)
+
+
+async def test_a_batch_whose_start_message_was_damaged_is_started_from_the_ledger(post):
+    await post.blobs.put("m", b"{}")
+    await post.finalized()
+    await post.mail.send()
+    await spoil(post)
+    assert await post.mail.start_batches("plain") == 1
+    assert await post.stage() is Stage.FILLING
+    assert await post.queues.count_dead_letters("plain") == {DAMAGED: 1}
+    assert await post.mail.start_batches("plain") == 0
+
+
+async def test_a_damaged_message_of_an_unknown_batch_stays_a_dead_letter(post):
+    await post.queues.send(
+        "plain", [Message(id=name, body=b"body") for name in ("start-other", "x", "start-")], now=0
+    )
+    await spoil(post)
+    assert await post.mail.start_batches("plain") == 0
+    assert await post.queues.count_dead_letters("plain") == {DAMAGED: 3}
+
+
+async def test_a_damaged_start_message_replayed_after_the_batch_began_changes_nothing(post):
+    await post.blobs.put("m", b"{}")
+    await post.finalized()
+    await post.mail.send()
+    await spoil(post)
+    await post.mail.start_batches("plain")
+    await post.queues.replay("plain", now=post.clock.now(), limit=9)
+    assert await post.mail.start_batches("plain") == 0
+    kinds = [kind for _, _, kind, _ in await post.ledger.list_events(1, limit=99)]
+    assert kinds.count("batch_started") == 1

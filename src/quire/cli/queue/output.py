@@ -36,7 +36,8 @@ def show_waiting(queue: str, lines: Sequence[WaitingLine]) -> None:
         return
     for one in lines:
         to = f" by {one.leased_to}" if one.leased_to else ""
-        facts = f"{one.state}{to}, priority {one.priority}, delivered {one.deliveries} times"
+        damaged = ", damaged: will not be delivered" if one.is_damaged else ""
+        facts = f"{one.state}{to}{damaged}, priority {one.priority}, delivered {one.deliveries} times"
         typer.echo(f"{printable(one.id)}  {printable(facts)}, sent {one.sent_at}, due {one.due_at}")
         typer.echo(f"    {body_of(one, SHORT)}")
 
@@ -89,6 +90,8 @@ def _facts(letter: DeadLine) -> Iterator[tuple[str, str]]:
     yield "queue", letter.queue
     yield "class", letter.error_class or "error"
     yield "reason", _cut(letter.reason, LONG)
+    if letter.is_damaged:
+        yield "damaged", "its bytes are not those that were sent; replaying it does not deliver it"
     yield "sent", letter.sent_at
     yield "dead since", letter.buried_at
     yield "deliveries", str(letter.deliveries)

@@ -282,12 +282,15 @@ class QueueCompute:
             await self.clean_up(self._members)
 
     async def _check_dead_letters(self) -> None:
-        """Fail orders that a worker could not read, as of another version, before their time is over."""
+        """Fail orders that a worker could not read, as of another version, and those of which the message or
+        the report was damaged, before their time is over.
+        """
         ids = {self._message_id(sent): sent for sent in self._out.values()}
-        for one in await self._queues.list_dead_letters(
-            self._options.queue, chosen=DeadLetterFilter(ids=list(ids)), limit=len(ids)
-        ):
-            self._fail(ids[one.id], failures.of_dead_letter(one.error_class, one.reason))
+        for queue in (self._options.queue, self._reports_queue):
+            for one in await self._queues.list_dead_letters(
+                queue, chosen=DeadLetterFilter(ids=list(ids)), limit=len(ids)
+            ):
+                self._fail(ids[one.id], failures.of_dead_letter(one.error_class, one.reason))
 
     async def clean_up(self, members: QueueMembers) -> None:
         """Clean up after members that are gone: settle their reports, recall their tasks. Raises Retry."""

@@ -6,6 +6,7 @@ from typing import Any
 from quire.database.postgres import Connection, PostgresDatabase
 from quire.model.ids import Ids
 from quire.queues.checks import check_messages
+from quire.queues.checksums import check_leased, compute_checksum, lease_intact
 from quire.queues.notifier import Notifier
 from quire.queues.port import DEDUPE_SECONDS, LeasedMessage, Message
 from quire.queues.postgres.rows import all_rows, change
@@ -28,6 +29,7 @@ class PostgresLeases:
             "ids": [one.id for one in fit],
             "bodies": [one.body for one in fit],
             "priorities": [one.priority for one in fit],
+            "checksums": [compute_checksum(queue, one.id, one.priority, now, one.body) for one in fit],
             "due_at": now + delay_seconds,
             "now": now,
             "minute": to_minute(now),
@@ -56,6 +58,17 @@ class PostgresLeases:
     async def lease(
         self, queue: str, *, limit: int, seconds: float, now: float, worker: str = ""
     ) -> list[LeasedMessage]:
+        return await lease_intact(
+            lambda number: self._lease(queue, limit=number, seconds=seconds, now=now, worker=worker),
+            self,
+            limit=limit,
+            now=now,
+        )
+
+    async def _lease(
+        self, queue: str, *, limit: int, seconds: float, now: float, worker: str
+    ) -> list[LeasedMessage]:
+        """With damaged messages among them."""
         # One for all of them: a lease is proven by number and token together.
         token = self._ids.ulid()
         values = {
@@ -75,16 +88,19 @@ class PostgresLeases:
         if rows and len(rows) == limit:
             self._notifier.notify(queue)  # there may be more, for another consumer
         return [
-            LeasedMessage(
-                queue=queue,
-                id=message_id,
-                body=body,
-                deliveries=deliveries,
-                token=build_token(no, token),
-                priority=priority,
-                sent_at=sent_at,
+            check_leased(
+                LeasedMessage(
+                    queue=queue,
+                    id=message_id,
+                    body=body,
+                    deliveries=deliveries,
+                    token=build_token(no, token),
+                    priority=priority,
+                    sent_at=sent_at,
+                ),
+                checksum,
             )
-            for no, message_id, body, deliveries, priority, sent_at in rows
+            for no, message_id, body, deliveries, priority, sent_at, checksum in rows
         ]
 
     async def wait(self, queues: Collection[str], *, seconds: float) -> None:

@@ -6,8 +6,17 @@ The server filters by error class and id, this module by text: Redis ignores cas
 import json
 
 from quire.model.errors import Missing
+from quire.queues.checksums import is_intact, unseal
 from quire.queues.port import DEDUPE_SECONDS, DeadLetter, DeadLetterFilter
-from quire.queues.redis_streams.keys import RedisKeys, decode_text, encode_text, format_moment
+from quire.queues.redis_streams.keys import (
+    RedisKeys,
+    decode_id,
+    decode_text,
+    encode_id,
+    encode_text,
+    format_moment,
+    read_moment,
+)
 from quire.queues.redis_streams.server import Argument, Server
 from quire.queues.rows import has_text, list_ids, read_history
 
@@ -60,7 +69,7 @@ class RedisDeadLetters:
         letters = await self._find_letters(queue, chosen, after=0, limit=limit, whole=bool(chosen.text))
         if not letters:
             return 0
-        flat = (part for letter in letters for part in (letter.id, letter.no))
+        flat = (part for letter in letters for part in (encode_id(letter.id), letter.no))
         resolved: int = await self._server.run("resolve", self._keys.of(queue), *values, *flat)
         return resolved
 
@@ -88,17 +97,20 @@ class RedisDeadLetters:
 
 
 def _to_dead_letter(queue: str, fields: list[bytes]) -> DeadLetter:
-    name, no, priority, deliveries, sent, buried, error_class, reason, body, trials = fields
+    name, no, priority, deliveries, sent, buried, error_class, reason, stored, trials = fields
+    body, checksum = unseal(stored)
+    message_id, sent_at = decode_id(name), read_moment(sent)
     return DeadLetter(
         no=int(no),
         queue=queue,
-        id=name.decode(),
+        id=message_id,
         body=body,
         priority=int(priority),
         deliveries=int(deliveries),
-        sent_at=float(sent),
+        sent_at=sent_at,
         buried_at=float(buried),
         error_class=decode_text(error_class),
         reason=decode_text(reason),
         history=read_history(json.loads(line) for line in trials.splitlines()),
+        is_damaged=not is_intact(queue, message_id, int(priority), sent_at, body, checksum),
     )

@@ -4,6 +4,7 @@ The scripts take all keys of a queue, in the order that `lua/shared.lua` lists.
 """
 
 import json
+import math
 import re
 
 from quire.model.errors import Misconfigured
@@ -48,6 +49,23 @@ class RedisKeys:
 def format_moment(seconds: float) -> str:
     """With all digits, so that it is read back as the same number."""
     return repr(float(seconds))
+
+
+def read_moment(stored: bytes) -> float:
+    """What `format_moment` wrote; not a number where the stored text is damaged."""
+    try:
+        return float(stored)
+    except ValueError:
+        return math.nan
+
+
+def decode_id(stored: bytes) -> str:
+    """Also of a damaged one, whose message has to be given up under the same bytes."""
+    return stored.decode("utf-8", "surrogateescape")
+
+
+def encode_id(message_id: str) -> bytes:
+    return message_id.encode("utf-8", "surrogateescape")
 
 
 def encode_text(text: str) -> bytes:

@@ -8,8 +8,17 @@ from collections.abc import Collection, Sequence
 from quire.model.errors import Lost, Unavailable
 from quire.model.ids import Ids
 from quire.queues.checks import check_messages
+from quire.queues.checksums import check_leased, compute_checksum, lease_intact, seal, unseal
 from quire.queues.port import DEDUPE_SECONDS, LeasedMessage, Message
-from quire.queues.redis_streams.keys import RedisKeys, build_entry_end, encode_text, format_moment
+from quire.queues.redis_streams.keys import (
+    RedisKeys,
+    build_entry_end,
+    decode_id,
+    encode_id,
+    encode_text,
+    format_moment,
+    read_moment,
+)
 from quire.queues.redis_streams.server import Argument, Server
 
 # Longer waits end in between: so a connection that died silently is noticed.
@@ -27,7 +36,8 @@ class RedisMessages:
     ) -> int:
         arguments: list[Argument] = [format_moment(now), format_moment(now + max(0.0, delay_seconds))]
         for message in check_messages(messages):
-            arguments += (message.id, message.body, message.priority)
+            checksum = compute_checksum(queue, message.id, message.priority, now, message.body)
+            arguments += (message.id, seal(message.body, checksum), message.priority)
         if not messages:
             return 0
         # Before the messages: a name without messages does no harm, messages without a name are not found.
@@ -38,6 +48,17 @@ class RedisMessages:
     async def lease(
         self, queue: str, *, limit: int, seconds: float, now: float, worker: str = ""
     ) -> list[LeasedMessage]:
+        return await lease_intact(
+            lambda number: self._lease(queue, limit=number, seconds=seconds, now=now, worker=worker),
+            self,
+            limit=limit,
+            now=now,
+        )
+
+    async def _lease(
+        self, queue: str, *, limit: int, seconds: float, now: float, worker: str
+    ) -> list[LeasedMessage]:
+        """With damaged messages among them."""
         if limit <= 0:
             return []
         # One for all of them: a lease is proven by queue, id and token together.
@@ -46,15 +67,7 @@ class RedisMessages:
         flat = await self._server.run("lease", self._keys.of(queue), *values)
         parts = (flat[place::5] for place in range(5))
         return [
-            LeasedMessage(
-                queue=queue,
-                id=name.decode(),
-                body=body,
-                deliveries=deliveries,
-                token=token,
-                priority=priority,
-                sent_at=float(sent),
-            )
+            _to_leased(queue, token, name, body, deliveries, priority, sent)
             for name, body, deliveries, priority, sent in zip(*parts, strict=True)
         ]
 
@@ -109,7 +122,7 @@ class RedisMessages:
         trial = build_entry_end(at=now, ending="buried", error_class=error_class, error=reason)
         values = (
             format_moment(now),
-            leased.id,
+            encode_id(leased.id),
             leased.token,
             encode_text(error_class),
             encode_text(reason),
@@ -129,6 +142,22 @@ class RedisMessages:
             lost += [name.decode() for name in answer]
         if lost:
             raise _lost_error(lost)
+
+
+def _to_leased(
+    queue: str, token: str, name: bytes, stored: bytes, deliveries: int, priority: int, sent: bytes
+) -> LeasedMessage:
+    body, checksum = unseal(stored)
+    leased = LeasedMessage(
+        queue=queue,
+        id=decode_id(name),
+        body=body,
+        deliveries=deliveries,
+        token=token,
+        priority=priority,
+        sent_at=read_moment(sent),
+    )
+    return check_leased(leased, checksum)
 
 
 def _lost_error(ids: Sequence[str]) -> Lost:

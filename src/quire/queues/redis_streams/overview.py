@@ -3,8 +3,16 @@
 import json
 import math
 
+from quire.queues.checksums import is_intact, unseal
 from quire.queues.port import DEDUPE_SECONDS, QueueCounter, QueueDepth, QueuedMessage
-from quire.queues.redis_streams.keys import RedisKeys, decode_text, encode_text, format_moment
+from quire.queues.redis_streams.keys import (
+    RedisKeys,
+    decode_id,
+    decode_text,
+    encode_text,
+    format_moment,
+    read_moment,
+)
 from quire.queues.redis_streams.server import Server
 
 _FIELDS = 7
@@ -38,16 +46,7 @@ class RedisOverview:
         flat = await self._server.run("peek", self._keys.of(queue), format_moment(now), limit)
         parts = (flat[place::_FIELDS] for place in range(_FIELDS))
         return [
-            QueuedMessage(
-                queue=queue,
-                id=name.decode(),
-                body=body,
-                priority=priority,
-                deliveries=deliveries,
-                sent_at=float(sent),
-                due_at=float(due),
-                leased_to=json.loads(worker) if worker else None,
-            )
+            _to_queued(queue, name, body, priority, deliveries, sent, due, worker)
             for name, body, priority, deliveries, sent, due, worker in zip(*parts, strict=True)
         ]
 
@@ -84,3 +83,28 @@ class RedisOverview:
                 long_ago = format_moment(now - DEDUPE_SECONDS)
                 await self._server.run("forget", [self._keys.registry], encode_text(name), long_ago)
         return forgotten
+
+
+def _to_queued(
+    queue: str,
+    name: bytes,
+    stored: bytes,
+    priority: int,
+    deliveries: int,
+    sent: bytes,
+    due: bytes,
+    worker: bytes,
+) -> QueuedMessage:
+    body, checksum = unseal(stored)
+    message_id, sent_at = decode_id(name), read_moment(sent)
+    return QueuedMessage(
+        queue=queue,
+        id=message_id,
+        body=body,
+        priority=priority,
+        deliveries=deliveries,
+        sent_at=sent_at,
+        due_at=float(due),
+        leased_to=json.loads(worker) if worker else None,
+        is_damaged=not is_intact(queue, message_id, priority, sent_at, body, checksum),
+    )

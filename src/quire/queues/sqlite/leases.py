@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from quire.database.sqlite import SqliteDatabase
 from quire.model.ids import Ids
 from quire.queues.checks import check_messages
+from quire.queues.checksums import check_leased, compute_checksum, lease_intact
 from quire.queues.notifier import Notifier
 from quire.queues.port import DEDUPE_SECONDS, LeasedMessage, Message, QueueCounter
 from quire.queues.rows import (
@@ -32,7 +33,13 @@ class SqliteLeases:
         self, queue: str, messages: Sequence[Message], *, now: float, delay_seconds: float = 0
     ) -> int:
         due_at = now + delay_seconds
-        rows = [(queue, one.id, one.body, one.priority, due_at, now) for one in check_messages(messages)]
+        rows = [
+            (
+                *(queue, one.id, one.body, one.priority, due_at, now),
+                compute_checksum(queue, one.id, one.priority, now, one.body),
+            )
+            for one in check_messages(messages)
+        ]
         if not rows:
             return 0
 
@@ -54,6 +61,17 @@ class SqliteLeases:
     async def lease(
         self, queue: str, *, limit: int, seconds: float, now: float, worker: str = ""
     ) -> list[LeasedMessage]:
+        return await lease_intact(
+            lambda number: self._lease(queue, limit=number, seconds=seconds, now=now, worker=worker),
+            self,
+            limit=limit,
+            now=now,
+        )
+
+    async def _lease(
+        self, queue: str, *, limit: int, seconds: float, now: float, worker: str
+    ) -> list[LeasedMessage]:
+        """With damaged messages among them."""
         lease = self._ids.ulid()
 
         def work(connection: sqlite3.Connection) -> list[LeasedMessage]:
@@ -168,8 +186,8 @@ def _find_due(connection: sqlite3.Connection, queue: str, *, limit: int, now: fl
 
 
 def _to_leased(queue: str, priority: int, row: Row, lease: str) -> LeasedMessage:
-    no, message_id, body, deliveries, sent_at, _ = row
-    return LeasedMessage(
+    no, message_id, body, deliveries, sent_at, _, checksum = row
+    leased = LeasedMessage(
         queue=queue,
         id=message_id,
         body=body,
@@ -178,3 +196,4 @@ def _to_leased(queue: str, priority: int, row: Row, lease: str) -> LeasedMessage
         priority=priority,
         sent_at=sent_at,
     )
+    return check_leased(leased, checksum)

@@ -2,13 +2,13 @@
 -- Numbered as given, so that they are delivered in that order; written in order of id, so that two who send
 -- the same messages cannot wait for each other. Listeners are woken at commit, and only by new messages.
 WITH numbered AS MATERIALIZED (
-  SELECT nextval('messages_no') AS no, given.id, given.body, given.priority
-  FROM unnest(%(ids)b::text[], %(bodies)b::bytea[], %(priorities)b::smallint[])
-    WITH ORDINALITY AS given (id, body, priority, place)
+  SELECT nextval('messages_no') AS no, given.id, given.body, given.priority, given.checksum
+  FROM unnest(%(ids)b::text[], %(bodies)b::bytea[], %(priorities)b::smallint[], %(checksums)b::bigint[])
+    WITH ORDINALITY AS given (id, body, priority, checksum, place)
   ORDER BY given.place
 ), sent AS (
-  INSERT INTO messages (no, queue, id, body, priority, due_at, sent_at)
-  SELECT no, %(queue)s, id, body, priority, %(due_at)s, %(now)s FROM numbered ORDER BY id COLLATE "C"
+  INSERT INTO messages (no, queue, id, body, priority, due_at, sent_at, checksum)
+  SELECT no, %(queue)s, id, body, priority, %(due_at)s, %(now)s, checksum FROM numbered ORDER BY id COLLATE "C"
   ON CONFLICT (queue, id) DO NOTHING
   RETURNING no
 ), counted AS (
@@ -46,7 +46,7 @@ WITH due AS MATERIALIZED (
         'worker', messages.worker)::text END
   FROM due WHERE messages.no = due.no
   RETURNING messages.no, messages.id, messages.body, messages.deliveries, messages.priority, messages.sent_at,
-    due.due_at AS was_due_at, due.token AS was_token
+    messages.checksum, due.due_at AS was_due_at, due.token AS was_token
 ), counted AS (
   INSERT INTO happenings (queue, minute, what, backend, number)
   SELECT %(queue)s, %(minute)s, counts.what, pg_backend_pid(), counts.number
@@ -56,7 +56,7 @@ WITH due AS MATERIALIZED (
   ) AS counts WHERE counts.number > 0
   ON CONFLICT (queue, minute, what, backend) DO UPDATE SET number = happenings.number + excluded.number
 )
-SELECT no, id, body, deliveries, priority, sent_at FROM leased ORDER BY priority, was_due_at, no
+SELECT no, id, body, deliveries, priority, sent_at, checksum FROM leased ORDER BY priority, was_due_at, no
 
 -- name: next_due
 SELECT min(found.due_at)
@@ -124,14 +124,14 @@ WITH buried AS (
 SELECT queue FROM buried
 
 -- name: dead
-SELECT buried_no, id, body, priority, deliveries, sent_at, ended_at, error_class, trials, no FROM messages
+SELECT buried_no, id, body, priority, deliveries, sent_at, ended_at, error_class, checksum, trials, no FROM messages
 WHERE queue = %(queue)s AND state = 'dead' AND buried_no > %(after)s
   AND (%(ids)s::text[] IS NULL OR id = ANY (%(ids)s::text[]))
   AND (%(error_class)s::text IS NULL OR error_class = %(error_class)s::text)
 ORDER BY buried_no LIMIT %(limit)s
 
 -- name: dead_letter
-SELECT buried_no, id, body, priority, deliveries, sent_at, ended_at, error_class, trials FROM messages
+SELECT buried_no, id, body, priority, deliveries, sent_at, ended_at, error_class, checksum, trials FROM messages
 WHERE queue = %(queue)s AND id = %(id)s AND state = 'dead'
 
 -- name: dead_classes
@@ -190,7 +190,7 @@ FROM messages WHERE queue = %(queue)s AND state = 'waiting'
 
 -- name: peek_due
 SELECT found.id, found.body, found.priority, found.deliveries, found.sent_at, found.due_at, found.token,
-  found.worker
+  found.worker, found.checksum
 FROM generate_series(1, 5) AS asked (priority)
 CROSS JOIN LATERAL (
   SELECT * FROM messages
@@ -202,7 +202,7 @@ ORDER BY found.priority, found.due_at, found.no LIMIT %(limit)s
 
 -- name: peek_delayed
 SELECT found.id, found.body, found.priority, found.deliveries, found.sent_at, found.due_at, found.token,
-  found.worker
+  found.worker, found.checksum
 FROM generate_series(1, 5) AS asked (priority)
 CROSS JOIN LATERAL (
   SELECT * FROM messages
@@ -214,7 +214,7 @@ ORDER BY found.priority, found.due_at, found.no LIMIT %(limit)s
 
 -- name: peek_leased
 SELECT found.id, found.body, found.priority, found.deliveries, found.sent_at, found.due_at, found.token,
-  found.worker
+  found.worker, found.checksum
 FROM generate_series(1, 5) AS asked (priority)
 CROSS JOIN LATERAL (
   SELECT * FROM messages

@@ -16,6 +16,7 @@ CREATE TABLE messages (
   worker      text NOT NULL DEFAULT '',         -- who has the lease
   error_class text NOT NULL DEFAULT '',         -- of a dead letter
   buried_no   bigint,                           -- of a dead letter: the order of burial
+  checksum    bigint NOT NULL DEFAULT -1,       -- of what was sent (queues/checksums.py); -1: sent without one
   UNIQUE (queue, id)
 );
 -- Read once for each priority, up to now: delayed and leased messages come after that and are never skipped over.

@@ -1,5 +1,5 @@
 -- name: send
-INSERT INTO messages (queue, id, body, priority, due_at, sent_at) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO messages (queue, id, body, priority, due_at, sent_at, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (queue, id) DO NOTHING
 
 -- name: forget_ids
@@ -9,7 +9,7 @@ WHERE queue = ?1 AND id IN (SELECT value FROM json_each(?2)) AND state = 'acknow
 
 -- name: due
 -- Of one priority: delayed and leased messages lie behind the end of this range.
-SELECT no, id, body, deliveries, sent_at, token FROM messages
+SELECT no, id, body, deliveries, sent_at, token, checksum FROM messages
 WHERE queue = ? AND priority = ? AND state = 'waiting' AND due_at <= ? ORDER BY due_at, no LIMIT ?
 
 -- name: note_expired
@@ -56,13 +56,13 @@ WHERE no = ?4 AND token = ?5 AND state = 'waiting'
 UPDATE burials SET last = last + 1
 
 -- name: dead
-SELECT buried_no, id, body, priority, deliveries, sent_at, ended_at, error_class, trials, no FROM messages
+SELECT buried_no, id, body, priority, deliveries, sent_at, ended_at, error_class, checksum, trials, no FROM messages
 WHERE queue = ?1 AND state = 'dead' AND buried_no > ?2
   AND (?3 IS NULL OR id IN (SELECT value FROM json_each(?3))) AND (?4 IS NULL OR error_class = ?4)
 ORDER BY buried_no LIMIT ?5
 
 -- name: dead_letter
-SELECT buried_no, id, body, priority, deliveries, sent_at, ended_at, error_class, trials FROM messages
+SELECT buried_no, id, body, priority, deliveries, sent_at, ended_at, error_class, checksum, trials FROM messages
 WHERE queue = ? AND id = ? AND state = 'dead'
 
 -- name: dead_classes
@@ -107,16 +107,16 @@ SELECT count(*) FILTER (WHERE due_at <= ?1),
 FROM messages WHERE queue = ?2 AND state = 'waiting'
 
 -- name: peek_due
-SELECT id, body, priority, deliveries, sent_at, due_at, token, worker FROM messages
+SELECT id, body, priority, deliveries, sent_at, due_at, token, worker, checksum FROM messages
 WHERE queue = ? AND priority = ? AND state = 'waiting' AND due_at <= ? ORDER BY due_at, no LIMIT ?
 
 -- name: peek_delayed
-SELECT id, body, priority, deliveries, sent_at, due_at, token, worker FROM messages
+SELECT id, body, priority, deliveries, sent_at, due_at, token, worker, checksum FROM messages
 WHERE queue = ? AND priority = ? AND state = 'waiting' AND due_at > ? AND token IS NULL
 ORDER BY due_at, no LIMIT ?
 
 -- name: peek_leased
-SELECT id, body, priority, deliveries, sent_at, due_at, token, worker FROM messages
+SELECT id, body, priority, deliveries, sent_at, due_at, token, worker, checksum FROM messages
 WHERE queue = ? AND priority = ? AND state = 'waiting' AND due_at > ? AND token IS NOT NULL
 ORDER BY due_at, no LIMIT ?
 

@@ -16,6 +16,7 @@ CREATE TABLE messages (
   worker      TEXT NOT NULL DEFAULT '',         -- who has the lease
   error_class TEXT NOT NULL DEFAULT '',         -- of a dead letter
   buried_no   INTEGER,                          -- of a dead letter: the order of burial
+  checksum    INTEGER,                          -- of what was sent (queues/checksums.py); -1: sent without one
   UNIQUE (queue, id)
 );
 -- Read once for each priority, up to now: delayed and leased messages come after that and are never skipped over.
