@@ -15,7 +15,8 @@ from pathlib import Path
 from tempfile import mkdtemp, mkstemp
 from typing import Any, NamedTuple, TypeVar
 
-from quire.blobs import checked_reads, fixity
+from quire.blobs import fixity
+from quire.blobs.checked_reads import find_digest
 from quire.blobs.port import Blobs
 from quire.compute.pool.members import read_members
 from quire.compute.pool.meter import OrderMeter
@@ -202,9 +203,16 @@ class OrderRun:
         handle, name = mkstemp(prefix=".input-", dir=folder)
         size = 0
         with os.fdopen(handle, "wb") as file:
-            async for piece in checked_reads.stream(self._storage.blobs, source.key, source.digest):
-                size += file.write(piece)
-                self.meter.show_life()  # a large file on a slow connection is no stalled step
+            pieces = self._storage.blobs.stream(source.key)
+            if digest := find_digest(source.key, source.digest):
+                pieces = fixity.check_pieces(pieces, digest, source.key)
+            try:
+                async for piece in pieces:
+                    size += file.write(piece)
+                    self.meter.show_life()  # a large file on a slow connection is no stalled step
+            except DamagedBlob:
+                await fixity.set_aside(self._storage.blobs, source.key, digest)
+                raise
         if counted:
             with self._storage.lock:
                 self.meter.bytes_in += size
