@@ -25,7 +25,6 @@ from quire.tools import child_process, mounts
 from quire.tools.input_open import NotRegularError
 
 STALL_SECONDS = 60.0
-CODE = "stalled_input"
 _AFTER_STALL_SECONDS = 5.0  # while the last answer has not come: thousands of files must not wait in turn
 _LOOK_SECONDS = 0.2  # whether the process is about to end
 _MOST_STUCK = 16  # processes left behind in a share
@@ -264,5 +263,6 @@ def _absolute(path: Path) -> str:
 def _stalled(path: str, seconds: float) -> Reject:
     waited = f"did not answer for {seconds:g} s" if seconds else "does not answer; too many reads wait for it"
     return Reject(
-        f"{path}: the network share {waited}. Check the connection and the server, then run again.", code=CODE
+        f"{path}: the network share {waited}. Check the connection and the server, then run again.",
+        code="stalled_input",
     )
