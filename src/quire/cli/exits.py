@@ -6,7 +6,7 @@
 3    finished, but some files failed; each is listed with its reason
 4    held: the batch is paused or its budget is spent; resume it to continue
 130  interrupted by Ctrl-C; accepted files are safe, and the next run continues
-143  stopped immediately by a second SIGTERM (128 and the number of the signal); the same holds
+143  stopped immediately by a second SIGTERM; the same holds
 """
 
 from collections.abc import Mapping
@@ -19,6 +19,7 @@ USAGE = 2
 FINISHED_WITH_FAILURES = 3
 HELD = 4
 INTERRUPTED = 130
+TERMINATED = 143
 
 # One entry per kind of error and none for the root: a test fails until a new kind has its entry.
 EXIT_CODES: Mapping[type[QuireError], int] = {

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from quire.tools import child_process
+from quire.tools.shares import this_machine
 
 TIDY_SECONDS = 1.0  # for the way out by itself: rows, locks and scratch folders are cleaned up
 _END = b"\0"
@@ -134,7 +135,9 @@ class _SignalWatch:
         if heard > 1 and self._loop.is_closed():
             _end_now(number)
         if heard == 1:
-            self.stopped_by = number if self._at_once else None
+            if self._at_once:
+                self.stopped_by = number
+                this_machine().abandon()
             self._tell(self._on_first, number)
         elif heard == 2:
             self.stopped_by = number
@@ -142,6 +145,7 @@ class _SignalWatch:
             self._deadline = threading.Timer(TIDY_SECONDS, self._end, [number])
             self._deadline.daemon = True
             self._deadline.start()
+            this_machine().abandon()
             self._tell(self._on_second, number)
         else:
             self._tell(self._on_second, number)

@@ -191,8 +191,9 @@ def _walk(top: _Place, ours: Collection[tuple[int, int]]) -> Iterator[ScannedFil
 def _entries(place: _Place) -> "Iterator[tuple[os.DirEntry[str] | ShareEntry | ScannedFile, Path, str]]":
     """The entries of a folder, in order; one failed file when it cannot be listed."""
     folder, prefix = place.folder, place.prefix
+    entries: list[os.DirEntry[str] | ShareEntry] = []
     try:
-        entries = _list_entries(folder)
+        entries += _list_entries(folder)
     except OSError:
         yield _fail_folder(prefix or ".", folder), folder, prefix
         return

@@ -25,8 +25,8 @@ from quire.tools import child_process, mounts
 from quire.tools.input_open import NotRegularError
 
 STALL_SECONDS = 60.0
-CODE = "stalled_input"
 _AFTER_STALL_SECONDS = 5.0  # while the last answer has not come: thousands of files must not wait in turn
+_LOOK_SECONDS = 0.2  # whether the process is about to end
 _MOST_STUCK = 16  # processes left behind in a share
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from quire.tools.share_child import main; main()"
 _SOURCE = str(Path(__file__).parents[2])
@@ -79,10 +79,16 @@ class Shares:
         self._idle: list[_Reader] = []
         self._stuck: list[_Reader] = []
         self._stalled = False
+        self._abandoned = threading.Event()
+
+    def abandon(self) -> None:
+        """Wait for no answer any more, in no thread: the process is about to end."""
+        self._abandoned.set()
 
     def refresh(self) -> None:
         """See what is mounted now."""
         self.places = mounts.find_shares()
+        self._abandoned.clear()
 
     def hold(self, path: Path) -> bool:
         """Does the path lie on a share? Does not touch the share."""
@@ -122,7 +128,9 @@ class Shares:
     def _ask(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         reader = self._take(request["path"])
         try:
-            return [one for one in reader.ask(request, self._patience()) if "copied" not in one]
+            return [
+                one for one in reader.ask(request, self._patience(), self._abandoned) if "copied" not in one
+            ]
         except _StalledError as error:
             self._leave(reader)
             raise _stalled(request["path"], error.seconds) from error
@@ -198,11 +206,13 @@ class _Reader:
         self._rest = b""
         self.is_free = True
 
-    def ask(self, request: dict[str, Any], patience: float) -> Iterator[dict[str, Any]]:
+    def ask(
+        self, request: dict[str, Any], patience: float, abandoned: threading.Event
+    ) -> Iterator[dict[str, Any]]:
         self.is_free = False
         self._stdin.write(json.dumps(request).encode() + b"\n")
         while True:
-            answer = json.loads(self._read_line(patience))
+            answer = json.loads(self._read_line(patience, abandoned))
             if "done" in answer:
                 self.is_free = True
                 return
@@ -213,14 +223,17 @@ class _Reader:
                 raise kind(number, words, request["path"])
             yield answer
 
-    def _read_line(self, patience: float) -> bytes:
+    def _read_line(self, patience: float, abandoned: threading.Event) -> bytes:
         stdout = self._stdout.fileno()
         poll = select.poll()  # `select` knows descriptors up to 1023
         poll.register(stdout, select.POLLIN)
         until = time.monotonic() + patience
         while b"\n" not in self._rest:
-            if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
-                raise _StalledError(patience)
+            left = until - time.monotonic()
+            if not poll.poll(max(0.0, min(left, _LOOK_SECONDS)) * 1000):
+                if left <= 0 or abandoned.is_set():
+                    raise _StalledError(patience)
+                continue
             piece = os.read(stdout, 1 << 16)
             if not piece:
                 raise OSError("the process that reads from the share has ended")
@@ -250,5 +263,6 @@ def _absolute(path: Path) -> str:
 def _stalled(path: str, seconds: float) -> Reject:
     waited = f"did not answer for {seconds:g} s" if seconds else "does not answer; too many reads wait for it"
     return Reject(
-        f"{path}: the network share {waited}. Check the connection and the server, then run again.", code=CODE
+        f"{path}: the network share {waited}. Check the connection and the server, then run again.",
+        code="stalled_input",
     )
