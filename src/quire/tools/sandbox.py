@@ -9,7 +9,6 @@ is private stays unreadable also where it lies within a readable folder. Must no
 import os
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
@@ -132,9 +131,8 @@ def clean_environment(folder: str) -> dict[str, str]:
 def _interpreter_places() -> tuple[str, ...]:
     """Where modules and libraries of this interpreter lie, packages installed for development included."""
     prefixes = (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)
-    library = sysconfig.get_config_var("LIBDIR") or ""
     ours = str(Path(__file__).resolve().parents[2])
-    return (*prefixes, str(library), ours, *(str(Path(place).resolve()) for place in sys.path if place))
+    return (*prefixes, ours, *(str(Path(place).resolve()) for place in sys.path if place))
 
 
 def _spare(place: Path, private: Collection[Path]) -> Iterator[Rule]:

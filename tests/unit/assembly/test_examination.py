@@ -38,7 +38,14 @@ async def test_a_house_in_order_is_fine(tmp_path):
         tmp_path, rows=[("workers", "2", "QUIRE_WORKERS")], home=tmp_path / "new" / "home"
     )
     assert found.is_fine
-    assert [section.title for section in found.sections] == ["Versions", "Settings", "Tools", "Home", "Store"]
+    assert [section.title for section in found.sections] == [
+        "Versions",
+        "Settings",
+        "Tools",
+        "Sandbox",
+        "Home",
+        "Store",
+    ]
     assert _checks(found, "Settings") == [
         Check(name="workers", state="ok", detail="2", source="QUIRE_WORKERS")
     ]
@@ -88,7 +95,7 @@ async def test_settings_that_cannot_be_read_are_a_finding_and_the_rest_is_told(t
     error = Misconfigured("workers must be a whole number")
     found = await _examined(tmp_path, rows=error, home=None, probe_store=None)
     assert not found.is_fine
-    assert [section.title for section in found.sections] == ["Versions", "Settings", "Tools"]
+    assert [section.title for section in found.sections] == ["Versions", "Settings", "Tools", "Sandbox"]
     assert "whole number" in _checks(found, "Settings")[0].detail
 
 

@@ -150,11 +150,12 @@ class StepDecoder:
             raise self._store_error
 
 
-class DecoderRun(Struct, frozen=True):
+class DecoderRun:
     """What the check of an output asks. The worker checks again, and knows which files are inputs."""
 
-    call: StepCall
-    folder: Path
+    def __init__(self, call: StepCall, folder: Path) -> None:
+        self.call = call
+        self.folder = folder
 
     def is_input_file(self, path: Path) -> bool:  # noqa: ARG002 - inputs lie outside of the folder
         return False

@@ -161,8 +161,8 @@ class StepWorker:
                 computed = decoder.compute(run, step_input, granted_mb, self._ask_for_memory, self._writer)
         except DecodingError as error:
             self._is_retiring = self._is_retiring or error.is_full
-            from_store = error.is_store_error and run.store_error is not None
-            self._fail(run, failures.of_store(run.store_error, run.call) if from_store else error.failure)
+            known = run.store_error if error.is_store_error else None
+            self._fail(run, error.failure if known is None else failures.of_store(known, run.call))
             return
         except BaseException as error:  # noqa: BLE001 - any error of a step becomes its report
             # A fresh process has all of its memory again.
