@@ -262,7 +262,12 @@ def _check_database(path: Path) -> tuple[Check, ...]:
         detail = (
             f"{path.name} is damaged: page {damaged[0].number}, {len(damaged)} of {len(sums.crcs)} in all"
         )
-        advice = "the next run repairs single bits; otherwise restore it from a backup (docs/operations.md)"
+        repairable = all(one.bit is not None for one in damaged)
+        advice = (
+            "one bit in each of them: the next command repairs it, when no other process has it open"
+            if repairable
+            else "restore it from a backup, or move quire.db* away and run again (docs/operations.md)"
+        )
         return (Check(name="database", state="failed", detail=detail, advice=advice),)
     detail = f"{path.name} can be read; {len(sums.crcs)} pages are as they were written"
     return (Check(name="database", state="ok", detail=detail),)

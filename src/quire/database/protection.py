@@ -81,10 +81,10 @@ class Protection:
             return ()
         if not repair(self._path, sums, damaged):
             raise damaged_error(
-                self._path, f"{_count(len(damaged))} not as Quire wrote them ({_name(damaged)})"
+                self._path, f"pages that differ from what Quire wrote: {len(damaged)} ({_name(damaged)})"
             )
         repaired = (
-            f"{self._path} had a wrong bit in each of {len(damaged)} pages ({_name(damaged)}); they were "
+            f"{self._path} had one wrong bit in each of {_count(len(damaged))} ({_name(damaged)}); this was "
             "repaired and nothing is lost. A disk or the memory of this machine fails: check them"
         )
         # Logged: short commands show no warnings, and a repair must not go unseen.
@@ -144,7 +144,7 @@ class Protection:
 
 
 def _count(pages: int) -> str:
-    return "1 page is" if pages == 1 else f"{pages} pages are"
+    return "1 page" if pages == 1 else f"{pages} pages"
 
 
 def _name(damaged: Sequence[DamagedPage]) -> str:
