@@ -250,8 +250,14 @@ def _settle_stateless(found: _FoundJob) -> Operation[SettleOutcome]:
         return (yield from _adopt(found, failure.retries + 1, tier, failure.error, FAILED_QUEUE))
     # Dead. Published workers leave their lock behind, published janitors the todo marker.
     left = () if lock is None and failure is None else (layout.processing(ident), layout.failed(ident))
-    yield DeleteObjects((*left, *found.list_keys()))
-    return SettleOutcome.REPAIRED if left or found.todos else SettleOutcome.NOTHING
+    return (yield from _clear_leftovers((*left, *found.list_keys())))
+
+
+def _clear_leftovers(keys: tuple[str, ...]) -> Operation[SettleOutcome]:
+    if not keys:
+        return SettleOutcome.NOTHING
+    yield DeleteObjects(keys)
+    return SettleOutcome.REPAIRED
 
 
 def _adopt_silent(found: _FoundJob, lock: LockMarker) -> Operation[SettleOutcome]:

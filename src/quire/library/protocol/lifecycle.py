@@ -215,7 +215,8 @@ def write_markers(
             attempt=job.attempt,
         )
         # The todo markers first: a person who sees that it failed may put one there at once.
-        yield DeleteObjects(tuple(seen))
+        if seen:
+            yield DeleteObjects(tuple(seen))
         yield PutObject(failed, encode(failure))
         yield DeleteObjects((lock, dead))
     elif job.state == "dead":
@@ -226,7 +227,8 @@ def write_markers(
             priority=job.priority,
             attempt=job.attempt,
         )
-        yield DeleteObjects(tuple(seen))
+        if seen:
+            yield DeleteObjects(tuple(seen))
         yield PutObject(dead, encode(death))
         yield DeleteObjects((lock, failed))
 
