@@ -53,6 +53,7 @@ def run(step_input: StepInput) -> StepOutput:
                     refusals.check_page_pixels(
                         number, *drawing.pixels(number, options.dpi), options.max_pixels
                     )
+                document.check_shown(vips.check_jpeg)
             made = list(_split(document, drawing, chosen, step_input, options))
         facts: dict[str, Any] = {"pages": document.pages, "cid_profile": options.cid_profile}
         if document.damage:

@@ -20,20 +20,20 @@ _HARMLESS = tuple(
     re.compile(pattern)
     for pattern in (
         # libtiff, of entries in a directory that no pixel depends on; what is missing then is an error.
-        r"^Unknown field with tag \d+ \(0x[0-9a-f]+\) encountered$",
-        r"; tag (?:ignored|trimmed)$",
-        r"^ASCII value for (?:ASCII array )?tag \"\w+\" ",
+        r'^(?:Incorrect|incorrect) count for (?:field )?"\w+"(?:; tag ignored|, expected \d+, got \d+)$',
+        r'^Tag \w+ entry count is \d+ , whereas it should be SamplesPerPixel=\d+\.',
+        r'^ASCII value for tag "\w+" (?:does not end in|contains) null byte',
         r"^Invalid TIFF directory; tags are not sorted in ascending order$",
-        r"^TIFF directory is missing required \"StripByteCounts\" field, calculating from imagelength$",
-        r"^Bogus \"StripByteCounts\" field, ignoring and calculating from imagelength$",
-        r"^Nonstandard tile (?:width|length) \d+, convert file$",
+        # Of uncompressed pixels: their size follows from that of the picture.
+        r'^TIFF directory is missing required "StripByteCounts" field, calculating from imagelength$',
+        r'^Bogus "StripByteCounts" field, ignoring and calculating from imagelength$',
         # libjpeg within a TIFF: a strip that is filled up to a whole word.
         r"^Corrupt JPEG data: [1-8] extraneous bytes before marker 0xd9$",
         # libpng, of chunks that no pixel depends on: their name comes first. Those of pixels are upper case.
         r"^[a-z][A-Za-z]{3}: ",
-        # Colours are then taken as sRGB; sizes in inches are not used.
-        r"\bprofile\b",
-        r"\bresolution\b",
+        # LittleCMS, of profiles: colours are then taken as sRGB, or another way of transforming them is used.
+        r"^(?:corrupt profile|not an ICC profile, invalid signature)$",
+        r"^fallback to suggested \w+ intent, as profile does not support",
     )
 )
 # Of a JPEG that was closed meanwhile: each has been judged when it was read.

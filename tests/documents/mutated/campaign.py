@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -55,15 +56,28 @@ class Figures(NamedTuple):
     peak_mb: int
     seconds: float
 
+    def __add__(self, other: "Figures") -> "Figures":  # type: ignore[override]
+        return Figures(
+            self.verdicts + other.verdicts,
+            self.wrong | other.wrong,
+            max(self.peak_mb, other.peak_mb),
+            self.seconds + other.seconds,
+        )
+
     def __str__(self) -> str:
-        found = ", ".join(f"{verdict} {count}" for verdict, count in self.verdicts.most_common())
+        found = ", ".join(f"{verdict} {count}" for verdict, count in sorted(self.verdicts.items()))
         return f"{found}; wrong {len(self.wrong)}; peak {self.peak_mb} MB; {self.seconds:.0f} s"
 
 
-def run(kind: str, files: int, seed: int, folder: Path) -> Figures:
-    """One batch. `folder` holds the damaged files under `in` afterwards, and what was made under `out`."""
+NOTHING = Figures(Counter(), {}, 0, 0.0)
+
+
+def run(kinds: Sequence[str], files: int, seed: int, folder: Path) -> Figures:
+    """One batch, of the kinds in turn. `folder` holds the damaged files under `in` afterwards, and what was
+    made of them under `out`.
+    """
     quire, given = Quire(folder), folder / "in"
-    ways = _damage(kind, files, seed, given)
+    ways = _damage(kinds, files, seed, given)
     started = time.monotonic()
     command = quire.command("run", str(given), "--json", "--out", str(quire.out))
     ran = subprocess.run(
@@ -83,27 +97,41 @@ def run(kind: str, files: int, seed: int, folder: Path) -> Figures:
     assert set(found) == set(ways), "every file ends with an entry in the report"
     verdicts: Counter[str] = Counter()
     for name, entry in found.items():
+        kind, way = ways[name]
         verdict = judge.judge(given / name, entry, quire.out)
         if verdict.startswith("!"):
-            wrong[name] = f"{ways[name]}: {verdict[1:]}"
+            wrong[name] = f"{kind} ({way}): {verdict[1:]}"
         else:
-            verdicts[verdict] += 1
+            verdicts[f"{kind} {verdict}"] += 1
     return Figures(verdicts, wrong, kilobytes // 1024, seconds)
 
 
-def _damage(kind: str, files: int, seed: int, folder: Path) -> dict[str, str]:
-    """Writes the files; says what was done to each."""
+def _damage(kinds: Sequence[str], files: int, seed: int, folder: Path) -> dict[str, tuple[str, str]]:
+    """Writes the files; gives the kind of each, and what was done to it."""
     folder.mkdir(parents=True)
-    whole = originals.of_kind(kind)
     done = {}
     for number in range(seed, seed + files):
+        kind = kinds[number % len(kinds)]
+        whole = originals.of_kind(kind)
         chance = Random(number)
         name = chance.choice(sorted(whole))
         way, content = mutations.mutate(whole[name], list(whole.values()), kind, chance)
         path = folder / f"{number:07}{chance.choice(_ENDINGS[kind])}"
         path.write_bytes(content)
-        done[path.name] = f"{name}, {way}"
+        done[path.name] = kind, f"{name}, {way}"
     return done
+
+
+def run_all(kinds: Sequence[str], files: int, seed: int, keep: Path | None = None) -> Figures:
+    """Any number of files, in batches of a thousand."""
+    total = NOTHING
+    for first in range(seed, seed + files, _AT_ONCE):
+        with TemporaryDirectory() as folder:
+            part = run(kinds, min(_AT_ONCE, seed + files - first), first, Path(folder))
+            for name in part.wrong if keep else ():
+                shutil.copy(Path(folder) / "in" / name, keep)
+        total += part
+    return total
 
 
 def main() -> int:
@@ -115,23 +143,11 @@ def main() -> int:
     chosen = asked.parse_args()
     failed = False
     for kind in [chosen.kind] if chosen.kind else originals.KINDS:
-        total = Figures(Counter(), {}, 0, 0.0)
-        for first in range(chosen.seed, chosen.seed + chosen.files, _AT_ONCE):
-            with TemporaryDirectory() as folder:
-                size = min(_AT_ONCE, chosen.seed + chosen.files - first)
-                part = run(kind, size, first, Path(folder))
-                total = Figures(
-                    total.verdicts + part.verdicts,
-                    total.wrong | part.wrong,
-                    max(total.peak_mb, part.peak_mb),
-                    total.seconds + part.seconds,
-                )
-                for name, words in part.wrong.items():
-                    print(f"{kind} {name}: {words}", flush=True)
-                    if chosen.keep:
-                        shutil.copy(Path(folder) / "in" / name, chosen.keep / f"{kind}-{name}")
-        print(f"{kind}: {total}", flush=True)
-        failed = failed or bool(total.wrong)
+        found = run_all([kind], chosen.files, chosen.seed, chosen.keep)
+        for name, words in found.wrong.items():
+            print(f"{name}: {words}")
+        print(found, flush=True)
+        failed = failed or bool(found.wrong)
     return int(failed)
 
 

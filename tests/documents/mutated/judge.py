@@ -105,9 +105,8 @@ def _judge_pdf(source: Path, made: list[Path]) -> str:
     drawn = sorted(one for one in made if one.suffix == ".jpg" and len(one.suffixes) == 1)
     for picture in drawn:
         single = picture.with_suffix(".pdf")
-        with pikepdf.open(single) as pdf:
-            if faults := [words for words in pdf.check_pdf_syntax() if "decoding" in words]:
-                return f"!{faults[0].partition(': ')[2]}"
+        if fault := _find_lost_stream(single):
+            return f"!{picture.stem}: {fault}"
         with Image.open(picture) as seen, pypdfium2.PdfDocument(single) as document:
             other = document[0].render(scale=1).to_pil().convert("RGB")
             if fault := _compare(seen.convert("RGB"), other):
@@ -116,3 +115,12 @@ def _judge_pdf(source: Path, made: list[Path]) -> str:
         if len(pdf.pages) != len(drawn):
             return f"!of {len(pdf.pages)} pages {len(drawn)} were made"
     return "agrees"
+
+
+def _find_lost_stream(single: Path) -> str:
+    try:
+        with pikepdf.open(single) as pdf:
+            found = pdf.check_pdf_syntax()
+    except pikepdf.PdfError as error:
+        found = [str(error)]
+    return next((words for words in found if "decoding" in words), "")

@@ -59,6 +59,14 @@ def _change_head(content: bytearray, chance: Random) -> bytearray:
     return content
 
 
+def _change_tail(content: bytearray, chance: Random) -> bytearray:
+    """Where TIFFs have their directory and PDFs their index."""
+    for _ in range(chance.choice((1, 2))):
+        at = len(content) - 1 - chance.randrange(min(len(content), 400))
+        content[at] = chance.choice((0, 1, 2, 8, 255, chance.randrange(256)))
+    return content
+
+
 def _change_size(content: bytearray, chance: Random) -> bytearray:
     """Another height or width, wherever a number like theirs is stored."""
     number = chance.choice((168, 224))
@@ -84,6 +92,7 @@ _WAYS = {
     "doubled": _double,
     "removed": _remove,
     "head changed": _change_head,
+    "tail changed": _change_tail,
     "size changed": _change_size,
     "spliced": _cut,
 }
