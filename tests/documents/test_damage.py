@@ -215,9 +215,11 @@ def test_running_out_of_memory_is_not_the_pictures_fault(corpus, run_step, monke
 
 
 def test_a_full_disk_is_not_the_pictures_fault(corpus):
-    with pytest.raises(OSError, match="No space left"):
-        with vips.decoded(corpus / "image" / "exif.png", "image/png") as picture:
-            vips.save_jpeg(picture, Path("/dev/full"), 85)
+    with (
+        pytest.raises(OSError, match="No space left"),
+        vips.decoded(corpus / "image" / "exif.png", "image/png") as picture,
+    ):
+        vips.save_jpeg(picture, Path("/dev/full"), 85)
     with pytest.raises(OSError, match=r".*") as missing:
         pillow.decode(corpus / "absent.tif", "image/tiff", 0, refusals.PixelLimits())
     assert missing.value.errno == errno.ENOENT

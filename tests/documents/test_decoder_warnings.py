@@ -43,13 +43,14 @@ def tiff_with(
     out = bytearray(b"II*\0\0\0\0\0" + pixels)
     rows = []
     for tag, kind, count, value in sorted(named.values()) if in_order else named.values():
-        if isinstance(value, bytes) and len(value) > 4:
-            at, value = len(out), value
+        place = len(out)
+        if isinstance(value, int):
+            place = value
+        elif len(value) > 4:
             out += value
-            value = at
-        elif isinstance(value, bytes):
-            value = int.from_bytes(value.ljust(4, b"\0"), "little")
-        rows.append(struct.pack("<HHII", tag, kind, count, value))
+        else:
+            place = int.from_bytes(value.ljust(4, b"\0"), "little")
+        rows.append(struct.pack("<HHII", tag, kind, count, place))
     out[4:8] = struct.pack("<I", len(out))
     return bytes(out + struct.pack("<H", len(rows)) + b"".join(rows) + bytes(4))
 
@@ -184,11 +185,14 @@ def test_no_file_of_the_corpus_is_lost(folder, corpus, run_step):
             assert run_step("tiff_to_jpeg", source).files
         except Reject:
             refused.add(source.name)
-    assert refused == {
-        "image": {"bomb_50000x50000.png", "decompression_bomb.gif", "truncated.jpg"},
-        "tiff": {
-            "bomb_g4_60000x60000.tif",
-            "crash-86214e58da443d2b80820cff9677a38a33dcbbca.tif",
-            "libtiff_segfault.tif",
-        },
-    }[folder]
+    assert (
+        refused
+        == {
+            "image": {"bomb_50000x50000.png", "decompression_bomb.gif", "truncated.jpg"},
+            "tiff": {
+                "bomb_g4_60000x60000.tif",
+                "crash-86214e58da443d2b80820cff9677a38a33dcbbca.tif",
+                "libtiff_segfault.tif",
+            },
+        }[folder]
+    )

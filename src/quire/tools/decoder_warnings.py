@@ -21,7 +21,7 @@ _HARMLESS = tuple(
     for pattern in (
         # libtiff, of entries in a directory that no pixel depends on; what is missing then is an error.
         r'^(?:Incorrect|incorrect) count for (?:field )?"\w+"(?:; tag ignored|, expected \d+, got \d+)$',
-        r'^Tag \w+ entry count is \d+ , whereas it should be SamplesPerPixel=\d+\.',
+        r"^Tag \w+ entry count is \d+ , whereas it should be SamplesPerPixel=\d+\.",
         r'^ASCII value for tag "\w+" (?:does not end in|contains) null byte',
         r"^Invalid TIFF directory; tags are not sorted in ascending order$",
         # Of uncompressed pixels: their size follows from that of the picture.

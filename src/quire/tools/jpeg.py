@@ -1,4 +1,4 @@
-"""Where the coded rows of a JPEG lie: its header is read, and its bytes are served to a decoder piece by piece.
+"""Where the coded rows of a JPEG lie. Its header is read, and its bytes are served to a decoder in pieces.
 
 Promises: `left_over` tells how many bytes between the last row and the end marker the decoder never asked
 for, which decoders do not report: a header that claims half the height, or damage that made rows from fewer

@@ -17,7 +17,16 @@ from quire.tools import pdf_pictures, refusals
 _JPEG, _DEFLATE = "/DCTDecode", ("/FlateDecode", "/Fl")
 _OTHERS = frozenset(
     {
-        *("/LZWDecode", "/LZW", "/ASCII85Decode", "/A85", "/ASCIIHexDecode", "/AHx", "/RunLengthDecode", "/RL"),
+        *(
+            "/LZWDecode",
+            "/LZW",
+            "/ASCII85Decode",
+            "/A85",
+            "/ASCIIHexDecode",
+            "/AHx",
+            "/RunLengthDecode",
+            "/RL",
+        ),
         *("/CCITTFaxDecode", "/CCF", "/JBIG2Decode", "/JPXDecode", "/DCT", "/Crypt"),
     }
 )

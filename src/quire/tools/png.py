@@ -26,7 +26,9 @@ def check_sums(path: Path) -> None:
             length, kind = int.from_bytes(head[:4]), head[4:]
             end = at + 12 + length
             if len(head) < 8 or end > size:
-                raise refusals.truncated(f"a chunk at byte {at} goes up to byte {end}, the file ends at {size}")
+                raise refusals.truncated(
+                    f"a chunk at byte {at} goes up to byte {end}, the file ends at {size}"
+                )
             if kind in _CRITICAL:
                 _check(stream, length, kind, at)
             if kind == b"IEND":

@@ -144,7 +144,9 @@ def _parts(tags: _Tags, first: dict[int, int]) -> TiffParts:
         tiled=tiled,
         room=(width * bits + 7) // 8 * rows,
         reversed_bits=first.get(_FILL_ORDER, 1) == 2,
-        jpeg_tables=bytes(tags.get(_JPEG_TABLES, ())) if first.get(_COMPRESSION) == _JPEG_COMPRESSION else b"",
+        jpeg_tables=bytes(tags.get(_JPEG_TABLES, ()))
+        if first.get(_COMPRESSION) == _JPEG_COMPRESSION
+        else b"",
     )
 
 

@@ -251,7 +251,7 @@ def check_jpeg(data: bytes) -> None:
 
 def _keep(picture: Any, source: Any) -> Any:
     """The picture, with its source: one that is gone when libvips asks it for bytes ends the process."""
-    picture._references.append(source)
+    picture._references.append(source)  # noqa: SLF001 as pyvips itself does in new_from_source
     return picture
 
 

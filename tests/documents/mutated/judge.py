@@ -29,6 +29,7 @@ REFUSALS = frozenset(
 _SQUARE = 8
 _LEVELS = 32  # of 255: how far the means of a square may differ
 _WEBP = 50001
+_COPY = 200  # the longest side of the copy that is looked at, of a picture that is not converted
 _LIMITS = PixelLimits(max_pixels=20_000_000)
 
 
@@ -68,7 +69,11 @@ def _in_order(pages: list[Path]) -> list[Path]:
 
 
 def _decode(source: Path, kind: str, place: int) -> Image.Image:
-    page = next((one for one in tiff.pages(source) if one.index == place), None) if kind == "image/tiff" else None
+    page = (
+        next((one for one in tiff.pages(source) if one.index == place), None)
+        if kind == "image/tiff"
+        else None
+    )
     if page and page.parts.compression == _WEBP:
         return _lay_tiles(source.read_bytes(), page)
     try:
@@ -91,9 +96,9 @@ def _lay_tiles(content: bytes, page: tiff.TiffPage) -> Image.Image:
 
 
 def _compare(made: Image.Image, other: Image.Image) -> str:
-    if made.size != other.size:
-        if max(made.size) > 200 or abs(made.width * other.height - made.height * other.width) > 2 * max(other.size):
-            return f"{made.size} pixels, the other decoder finds {other.size}"
+    sheared = abs(made.width * other.height - made.height * other.width)
+    if made.size != other.size and (max(made.size) > _COPY or sheared > 2 * max(other.size)):
+        return f"{made.size} pixels, the other decoder finds {other.size}"
     squares = tuple(max(1, side // _SQUARE) for side in made.size)
     box = Image.Resampling.BOX
     apart = ImageChops.difference(made.resize(squares, box), other.resize(squares, box))

@@ -1,12 +1,8 @@
-"""Ways to damage a file, as disks, networks and programs do: each is decided by the chance that is passed in."""
+"""Ways to damage a file, as disks, networks and programs do; the chance that is passed in decides."""
 
 from random import Random
 
-_ENDS = {
-    "jpeg": b"\xff\xd9",
-    "png": b"\0\0\0\0IEND\xaeB`\x82",
-    "pdf": b"\nstartxref\n0\n%%EOF\n",
-}
+_ENDS = {"jpeg": b"\xff\xd9", "png": b"\0\0\0\0IEND\xaeB`\x82", "pdf": b"\nstartxref\n0\n%%EOF\n"}
 
 
 def mutate(whole: bytes, others: list[bytes], kind: str, chance: Random) -> tuple[str, bytes]:
@@ -55,7 +51,9 @@ def _remove(content: bytearray, chance: Random) -> bytearray:
 
 def _change_head(content: bytearray, chance: Random) -> bytearray:
     for _ in range(chance.choice((1, 2))):
-        content[chance.randrange(min(len(content), 700))] = chance.choice((0, 1, 2, 8, 255, chance.randrange(256)))
+        content[chance.randrange(min(len(content), 700))] = chance.choice(
+            (0, 1, 2, 8, 255, chance.randrange(256))
+        )
     return content
 
 

@@ -58,14 +58,14 @@ def _pngs() -> Originals:
     colours = photograph()
     clear = colours.copy()
     clear.putalpha(colours.convert("L"))
-    interlaced = pyvips.Image.new_from_memory(colours.tobytes(), *SIZE, 3, "uchar").copy(interpretation="srgb")
+    library = pyvips.Image.new_from_memory(colours.tobytes(), *SIZE, 3, "uchar")
     return {
         "colours": _saved(colours, "PNG"),
         "palette": _saved(colours.quantize(64), "PNG"),
         "transparent": _saved(clear, "PNG"),
         "two levels": _saved(drawing(), "PNG"),
         "deep grey": _saved(colours.convert("I;16"), "PNG"),
-        "interlaced": interlaced.pngsave_buffer(interlace=True),
+        "interlaced": library.copy(interpretation="srgb").pngsave_buffer(interlace=True),
     }
 
 
@@ -116,7 +116,7 @@ def _pdfs() -> Originals:
 
 
 def _scan(name: pikepdf.Name | None, pixels: bytes) -> bytes:
-    """Two pages, one with a picture and one with a drawing; indirect objects in streams, as scanners write."""
+    """Two pages, one with a picture and one with a drawing; objects in streams, as scanners write them."""
     pdf = pikepdf.new()
     for content in (b"q 224 0 0 168 0 0 cm /I Do Q", b"0 0 1 rg 20 20 100 60 re f"):
         page = pdf.add_blank_page(page_size=SIZE)
