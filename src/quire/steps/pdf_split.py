@@ -47,13 +47,14 @@ def run(step_input: StepInput) -> StepOutput:
         return StepOutput()
     with PdfFile(step_input.source) as document:
         refusals.check_pages(document.pages, options.max_pages)
+        if chosen in {"images", "both"}:
+            document.check_shown(vips.check_jpeg)  # damage that it finds and repairs decides what is drawn
         with _drawing(document, step_input) as drawing:
             if chosen in {"images", "both"}:
                 for number in range(1, document.pages + 1):
                     refusals.check_page_pixels(
                         number, *drawing.pixels(number, options.dpi), options.max_pixels
                     )
-                document.check_shown(vips.check_jpeg)
             made = list(_split(document, drawing, chosen, step_input, options))
         facts: dict[str, Any] = {"pages": document.pages, "cid_profile": options.cid_profile}
         if document.damage:

@@ -59,6 +59,10 @@ class JpegBytes:
         first = max(self._furthest - self._shift, 0)
         return self._data[first : self._end - self._shift] if self._end else b""
 
+    def release(self) -> None:
+        """Give the bytes back; from now on there are none."""
+        self._data = self._head = b""
+
     def read(self, size: int) -> bytes:
         at = self._at
         if at < self._end - _SLOW:

@@ -9,6 +9,7 @@ load the library.
 
 import mmap
 import re
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -111,7 +112,7 @@ def decoded(path: Path, content_type: str, page: TiffPage | None = None) -> Iter
     """An upright plain picture, for as long as the block lasts. Lazy: damage shows when it is saved or, at
     the latest, at the end of the block. Keep nothing of what was made of it when the block raises.
     """
-    options = {"page": page.index} if page else {}
+    options: dict[str, Any] = {"page": page.index} if page else {}
     bits, extra_sample = (page.bits, page.extra_sample) if page else (8, None)
     with _translate_errors(), _Input(path, content_type, page).checked() as given:
         picture = given.load(**options)
@@ -225,8 +226,12 @@ class _Input:
             tiff_parts.check(self._path, self._page, check_jpeg)
         _complaints.clear()
         with decoder_warnings.listening() as heard:
-            yield self
-            self._check_left_over()
+            try:
+                yield self
+                self._check_left_over()
+            finally:
+                if self._jpeg:
+                    self._jpeg.release()
         _collect_complaints()
         decoder_warnings.check(_complaints if self._content_type == "image/jpeg" else [*heard, *_complaints])
 
@@ -257,6 +262,7 @@ def _keep(picture: Any, source: Any) -> Any:
 
 def _jpeg_source(jpeg: JpegBytes) -> Any:
     source = _vips().SourceCustom()
+    _sources.append(source)
     source.on_read(jpeg.read)
     source.on_seek(jpeg.seek)
     return source
@@ -275,6 +281,9 @@ def _stored_samples(picture: Any) -> float:
 def _orientation(picture: Any) -> int:
     return int(picture.get("orientation")) if picture.get_typeof("orientation") else 1
 
+
+# Also of pictures that failed: their threads may ask once more. The bytes are released before.
+_sources: deque[Any] = deque(maxlen=64)
 
 # What libvips wrote into its error buffer while it succeeded: of a JPEG the first warning of libjpeg.
 _complaints: list[str] = []

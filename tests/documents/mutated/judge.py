@@ -80,8 +80,8 @@ def _decode(source: Path, kind: str, place: int) -> Image.Image:
         data, width, height, bands = pillow.decode(source, kind, place, _LIMITS)
     except Unsupported:
         with vips.decoded(source, kind, page) as picture:
-            data, width, height = picture.write_to_memory(), picture.width, picture.height
-            bands = picture.bands
+            plain: Any = picture
+            data, width, height, bands = plain.write_to_memory(), plain.width, plain.height, plain.bands
     return Image.frombytes("L" if bands == 1 else "RGB", (width, height), data).convert("RGB")
 
 
