@@ -128,8 +128,9 @@ def run_all(kinds: Sequence[str], files: int, seed: int, keep: Path | None = Non
     for first in range(seed, seed + files, _AT_ONCE):
         with TemporaryDirectory() as folder:
             part = run(kinds, min(_AT_ONCE, seed + files - first), first, Path(folder))
-            for name in part.wrong if keep else ():
-                shutil.copy(Path(folder) / "in" / name, keep)
+            for name in part.wrong:
+                if keep is not None:
+                    shutil.copy(Path(folder) / "in" / name, keep)
         total += part
     return total
 

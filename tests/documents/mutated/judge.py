@@ -45,7 +45,7 @@ def judge(source: Path, entry: dict[str, Any], out: Path) -> str:
         return _judge_pdf(source, [out / name for name in made])
     try:
         return _judge_pictures(source, [out / name for name in made])
-    except Reject as refusal:
+    except (Reject, OSError) as refusal:
         return f"!the other decoder refuses it: {refusal}"
 
 
