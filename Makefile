@@ -5,6 +5,7 @@ BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
 SECTION ?= all
 SEEDS   ?= 20000
+MUTATIONS ?= 10000
 # Tests wait for disks and servers more than they compute: more of them at once than there are cores.
 JOBS    ?= 3
 # The peers of the benchmark have an environment of their own; the images need none of it.
@@ -57,10 +58,11 @@ $(PEERS_STAMP): requirements-bench.lock
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	-$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-bench.lock && touch $@
 
-soak: $(STAMP) ## many seeds of the simulations, every order of the bucket's protocol, long campaigns: make soak [SEEDS=20000]
+soak: $(STAMP) ## many seeds of the simulations, every order of the bucket's protocol, damaged files of every kind, long campaigns: make soak [SEEDS=20000] [MUTATIONS=10000]
 	$(BIN)/python -m tests.simulation.flow --seeds $(SEEDS)
 	$(BIN)/python -m tests.simulation.library.simulation --seeds $(SEEDS)
 	$(BIN)/python -m tests.simulation.library.explorer
+	$(BIN)/python -m tests.documents.mutated.campaign --files $(MUTATIONS)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m soak tests
 	KILLS=50 MESSAGES=10000 LIBRARY_WORKERS=20 LIBRARY_JOBS=2000 $(BIN)/python -m pytest --timeout=3600 tests/faults/test_run_killed.py tests/faults/test_consumers.py tests/faults/test_library_killed.py
 	FLIPS=500 $(BIN)/python -m pytest -n 2 --timeout=3600 tests/faults/test_flipped_bits.py tests/faults/test_flipped_pages.py tests/faults/test_flipped_messages.py

@@ -1,6 +1,7 @@
 """What the document tests share: the corpus, running a step as a worker would, and writing odd TIFFs."""
 
 import hashlib
+import os
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +14,9 @@ from PIL import Image, ImageStat
 from quire.model.files import File
 from quire.model.step import StepInput, StepOutput
 from quire.steps.registry import STEPS
+
+# As in a worker, before libvips is loaded: its threads and those of Python get in each other's way.
+os.environ.setdefault("VIPS_CONCURRENCY", "1")
 
 CORPUS = Path(__file__).parent / "corpus"
 

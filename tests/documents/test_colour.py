@@ -128,7 +128,8 @@ def test_the_two_decoders_agree_on_what_both_can_read(corpus):
     """Upright and in colour: they may differ in rounding only."""
     for name in ("g4_orientation_3.tif", "hopper.iccprofile.tif", "rgb-3c-16b.tiff", "miniswhite-1c-1b.tiff"):
         source = corpus / "tiff" / name
-        first = vips.decode(source, "image/tiff").copy_memory()
+        with vips.decoded(source, "image/tiff") as picture:
+            first = picture.copy_memory()
         second = vips.from_pixels(*pillow.decode(source, "image/tiff", None, PixelLimits()))
         assert (first.width, first.height, first.bands) == (second.width, second.height, second.bands)
         assert (first - second).abs().avg() < 1

@@ -72,7 +72,7 @@ def test_damage_is_never_given_to_the_second_decoder(corpus, run_step, monkeypat
 @pytest.fixture
 def nothing_is_decoded(monkeypatch):
     """Fails when anything but a header is read: every way to pixels is closed."""
-    for function in ("decode", "thumbnail", "verify", "save_jpeg", "smaller"):
+    for function in ("decoded", "thumbnail", "verify", "save_jpeg", "smaller"):
         monkeypatch.setattr(vips, function, lambda *_, **__: pytest.fail("pixels were asked for"))
     monkeypatch.setattr(pillow, "decode", lambda *_: pytest.fail("the second decoder was asked"))
 
@@ -215,9 +215,10 @@ def test_running_out_of_memory_is_not_the_pictures_fault(corpus, run_step, monke
 
 
 def test_a_full_disk_is_not_the_pictures_fault(corpus):
-    picture = vips.decode(corpus / "image" / "exif.png", "image/png")
-
-    with pytest.raises(OSError, match="No space left"):
+    with (
+        pytest.raises(OSError, match="No space left"),
+        vips.decoded(corpus / "image" / "exif.png", "image/png") as picture,
+    ):
         vips.save_jpeg(picture, Path("/dev/full"), 85)
     with pytest.raises(OSError, match=r".*") as missing:
         pillow.decode(corpus / "absent.tif", "image/tiff", None, refusals.PixelLimits())

@@ -65,9 +65,9 @@ def page_to_jpeg(
 ) -> tuple[int, int]:
     """Write one page as a JPEG; return its width and height, upright."""
     try:
-        picture = vips.decode(source, kind, page)
-        refusals.check_jpeg_sides(picture.width, picture.height)
-        vips.save_jpeg(picture, target, quality)
+        with vips.decoded(source, kind, page) as picture:
+            refusals.check_jpeg_sides(picture.width, picture.height)
+            vips.save_jpeg(picture, target, quality)
     except Unsupported as first:
         picture = second_opinion(source, kind, page, limits, first)
         vips.save_jpeg(picture, target, quality)

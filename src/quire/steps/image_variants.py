@@ -76,7 +76,7 @@ def _variants(
         if not wanted:
             vips.verify(source, kind)
             return width, height, []
-        picture = vips.thumbnail(source, known, wanted[0][1])
+        picture = vips.thumbnail(source, kind, known, wanted[0][1])
     except Unsupported as first:
         picture = image_input.second_opinion(source, kind, None, limits, first)
         width, height = picture.width, picture.height
@@ -101,8 +101,8 @@ def _build_product(role: str, target: Path, picture: vips.VipsImage) -> OutputFi
 
 def _tiles(source: Path, kind: str, folder: Path, options: ImageVariantsOptions) -> OutputFile:
     try:
-        picture = vips.decode(source, kind)
-        target = tile_pack.write(picture, folder, side=options.tile_size, quality=options.quality)
+        with vips.decoded(source, kind) as picture:
+            target = tile_pack.write(picture, folder, side=options.tile_size, quality=options.quality)
     except Unsupported as first:
         picture = image_input.second_opinion(
             source, kind, None, PixelLimits(max_pixels=options.max_pixels), first

@@ -3,10 +3,12 @@
 Works on the objects of pikepdf, handed in as `Any`. Pictures within forms are found to a fixed depth.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 _DEEPEST_FORM = 8
+_DEEPEST_RESOURCE = 24  # of dictionaries within each other
+_ELSEWHERE = frozenset({"/Parent", "/StructParent", "/OC", "/Dest"})  # lead out of what is drawn
 
 
 def pixels(stream: Any) -> int:
@@ -46,6 +48,27 @@ def shows(page: Any, wanted: Collection[tuple[int, int]], library: Any) -> bool:
                     below.append(one.get("/Resources"))
         level = below
     return False
+
+
+def shown_streams(page: Any, library: Any, seen: set[tuple[int, int]]) -> Iterator[Any]:
+    """The content of a page and all that it is drawn with: pictures, forms, fonts, profiles. Without those
+    that were seen before, and to a fixed depth.
+    """
+    level = [page.get("/Contents"), _resources(page, library)]
+    for _ in range(_DEEPEST_RESOURCE):
+        below: list[Any] = []
+        for one in level:
+            if not isinstance(one, library.Object) or one.objgen in seen:
+                continue
+            if one.is_indirect:
+                seen.add(one.objgen)
+            if isinstance(one, library.Array):
+                below += list(one)
+            elif isinstance(one, library.Dictionary | library.Stream):
+                below += [value for key, value in one.items() if key not in _ELSEWHERE]
+            if isinstance(one, library.Stream):
+                yield one
+        level = below
 
 
 def _resources(page: Any, library: Any) -> Any:

@@ -19,6 +19,7 @@ from typing import Any, Self
 from quire.model.errors import Misconfigured, QuireError
 from quire.model.probe import Probe
 from quire.tools import pdf_pictures, pdf_single, refusals, sniff
+from quire.tools.pdf_streams import CheckJpeg, StreamChecker
 
 _ADVICE = "pip install pikepdf"
 _HEADER = b"%PDF-"
@@ -107,6 +108,15 @@ class PdfFile:
         library = _pikepdf()
         pages = enumerate(self._pdf.pages, 1) if wanted else ()
         return frozenset(number for number, page in pages if pdf_pictures.shows(page.obj, wanted, library))
+
+    def check_shown(self, check_jpeg: CheckJpeg) -> None:
+        """Refuse the document when a page shows something that is not whole: renderers do not tell.
+        `check_jpeg` refuses a JPEG of which rows are missing.
+        """
+        with self._translate_errors():
+            checker = StreamChecker(_pikepdf(), check_jpeg)
+            for number, page in enumerate(self._pdf.pages, 1):
+                checker.check(page.obj, number)
 
     def write_whole(self, target: Path) -> None:
         """Write the whole document, repaired and decrypted, for readers that are less tolerant."""

@@ -23,21 +23,36 @@ _MOST_ENTRIES = 4_096  # of one directory; real ones have dozens
 _NEW_SUBFILE_TYPE, _SUBFILE_TYPE = 254, 255
 _WIDTH, _HEIGHT, _BITS, _EXTRA_SAMPLES = 256, 257, 258, 338
 _COMPRESSION, _PHOTOMETRIC, _ORIENTATION, _SAMPLES, _PLANAR = 259, 262, 274, 277, 284
-_TILE_HEIGHT, _SAMPLE_FORMAT = 323, 339
-_OLD_JPEG_COMPRESSION, _LAB, _SEPARATE_PLANES = 6, 8, 2
+_FILL_ORDER, _STRIP_HEIGHT, _TILE_WIDTH, _TILE_HEIGHT, _SAMPLE_FORMAT = 266, 278, 322, 323, 339
+_JPEG_TABLES = 347
+_OLD_JPEG_COMPRESSION, _JPEG_COMPRESSION, _LAB, _SEPARATE_PLANES = 6, 7, 8, 2
 _STRIPS, _TILES, _OLD_JPEG = (273, 279), (324, 325), (513, 514)  # tags of offsets and of byte counts
 _EXTENTS = (_STRIPS, _TILES, _OLD_JPEG)
 _SCALARS = {
     *(_NEW_SUBFILE_TYPE, _SUBFILE_TYPE, _WIDTH, _HEIGHT, _BITS, _EXTRA_SAMPLES),
     *(_COMPRESSION, _PHOTOMETRIC, _ORIENTATION, _SAMPLES, _PLANAR, _TILE_HEIGHT, _SAMPLE_FORMAT),
+    *(_FILL_ORDER, _STRIP_HEIGHT, _TILE_WIDTH),
 }
-_WANTED = _SCALARS.union(*_EXTENTS)
+_WANTED = _SCALARS.union(*_EXTENTS, (_JPEG_TABLES,))
 _KINDS = frozenset({_NEW_SUBFILE_TYPE, _SUBFILE_TYPE})
 
-_TYPES = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}  # the integer types; no wanted tag has another
+# The integer types, and bytes of no type (tables of a JPEG); no wanted tag has another.
+_TYPES = {1: "B", 3: "H", 4: "I", 7: "B", 13: "I", 16: "Q", 18: "Q"}
 _OVERVIEW_OR_MASK = 0b101  # of NewSubfileType: bit 0 reduced size, bit 2 transparency mask
 
 _Tags = dict[int, Sequence[int]]
+
+
+class TiffParts(Struct, frozen=True, kw_only=True):
+    """The strips or tiles of a page, as they are stored."""
+
+    compression: int
+    offsets: Sequence[int] = ()
+    counts: Sequence[int] = ()
+    tiled: bool = False
+    room: int = 0  # bytes that one of them may come to, decoded
+    reversed_bits: bool = False
+    jpeg_tables: bytes = b""
 
 
 class TiffPage(Struct, frozen=True, kw_only=True):
@@ -60,6 +75,7 @@ class TiffPage(Struct, frozen=True, kw_only=True):
     next_at: int = 0
     word: int = 4  # bytes of an offset
     order: Literal["little", "big"] = "little"
+    parts: TiffParts = TiffParts(compression=1)
 
 
 def pages(path: Path) -> list[TiffPage]:
@@ -120,6 +136,27 @@ def _page(index: int, tags: _Tags, place: "_Place") -> TiffPage:
         next_at=place.next_at,
         word=place.word,
         order=place.order,
+        parts=_parts(tags, first),
+    )
+
+
+def _parts(tags: _Tags, first: dict[int, int]) -> TiffParts:
+    tiled = _TILE_WIDTH in first
+    samples = 1 if first.get(_PLANAR) == _SEPARATE_PLANES else first.get(_SAMPLES, 1)
+    bits = samples * max(tags.get(_BITS) or (1,))
+    width = first[_TILE_WIDTH] if tiled else first[_WIDTH]
+    rows = first.get(_TILE_HEIGHT, 1) if tiled else min(first.get(_STRIP_HEIGHT, 1 << 32), first[_HEIGHT])
+    offsets, counts = _TILES if tiled else _STRIPS
+    return TiffParts(
+        compression=first.get(_COMPRESSION, 1),
+        offsets=tags.get(offsets, ()),
+        counts=tags.get(counts, ()),
+        tiled=tiled,
+        room=(width * bits + 7) // 8 * rows,
+        reversed_bits=first.get(_FILL_ORDER, 1) == 2,
+        jpeg_tables=bytes(tags.get(_JPEG_TABLES, ()))
+        if first.get(_COMPRESSION) == _JPEG_COMPRESSION
+        else b"",
     )
 
 

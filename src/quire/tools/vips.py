@@ -1,23 +1,27 @@
 """libvips: the first decoder, the only encoder.
 
-Promises: half a picture is an error, never a grey area (`fail_on="error"` on every load); a header is read
+Promises: half a picture is an error, never a grey or smeared area: every warning counts that
+`decoder_warnings` does not list as harmless, and so do rows that nobody asked for; a header is read
 without a pixel being decoded; the same input gives the same bytes (no metadata, no dates); the result is
 upright, sRGB or grey, 8 bits, without transparency. Knows nothing of batches; importing this module does not
 load the library.
 """
 
+import mmap
 import re
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from msgspec import Struct
 
 from quire.model.errors import Misconfigured
 from quire.model.probe import Probe
-from quire.tools import colour, refusals
+from quire.tools import colour, decoder_warnings, png, refusals, tiff_parts
+from quire.tools.jpeg import JpegBytes, is_padding
 from quire.tools.tiff import TiffPage
 from quire.tools.tiff_view import TiffPageView, has_many
 
@@ -89,7 +93,7 @@ def probe() -> Probe:
 def header(path: Path, content_type: str) -> Header:
     """Decodes no pixel."""
     with _translate_errors():
-        picture = _load(path, content_type, access="sequential")
+        picture = _Input(path, content_type).load()
         width, height = picture.width, picture.height
         if _orientation(picture) >= 5:  # these four lie on their side
             width, height = height, width
@@ -104,34 +108,35 @@ def header(path: Path, content_type: str) -> Header:
         )
 
 
-def decode(path: Path, content_type: str, page: TiffPage | None = None) -> VipsImage:
-    """An upright plain picture. Lazy: damage may show only when it is saved, so save it with `save_jpeg`."""
-    options: dict[str, Any] = {"page": page} if page else {}
+@contextmanager
+def decoded(path: Path, content_type: str, page: TiffPage | None = None) -> Iterator[VipsImage]:
+    """An upright plain picture, for as long as the block lasts. Lazy: damage shows when it is saved or, at
+    the latest, at the end of the block. Keep nothing of what was made of it when the block raises.
+    """
     bits, extra_sample = (page.bits, page.extra_sample) if page else (8, None)
-    with _translate_errors():
-        picture = _load(path, content_type, access="sequential", **options)
+    with _translate_errors(), _Input(path, content_type, page).checked() as given:
+        picture = given.load()
         # A stream cannot be turned ("out of order read"), nor read twice.
         if _orientation(picture) != 1 or colour.needs_two_passes(picture):
-            picture = _load(path, content_type, access="random", **options)
-        upright: VipsImage = colour.plain(picture.autorot(), bits=bits, extra_sample=extra_sample)
-        return upright
+            picture = given.load(access="random")
+        yield colour.plain(picture.autorot(), bits=bits, extra_sample=extra_sample)
 
 
-def thumbnail(path: Path, known: Header, side: int) -> VipsImage:
+def thumbnail(path: Path, content_type: str, known: Header, side: int) -> VipsImage:
     """The picture of a file with its longest side at most `side`, upright, plain, in memory.
 
     JPEG and WebP are shrunk while they are decoded: much cheaper than decode and shrink.
     """
     options = {"export_profile": "srgb"} if known.profile_matters else {}
-    with _translate_errors():
-        source = _vips().Source.new_from_file(str(path))
+    with _translate_errors(), _Input(path, content_type).checked() as given:
         # As an option of the loader: the argument `fail_on` of this operation is ignored, and half a JPEG
         # comes out grey (libvips 8.18).
+        source = given.source()
         small = _vips().Image.thumbnail_source(
             source, side, height=side, size="down", option_string="[fail_on=error]", **options
         )
-        flat: VipsImage = colour.on_white(small).copy_memory()
-        return flat
+        flat: VipsImage = colour.on_white(_keep(small, source)).copy_memory()
+    return flat
 
 
 def smaller(picture: Any, side: int) -> VipsImage:
@@ -145,8 +150,8 @@ def smaller(picture: Any, side: int) -> VipsImage:
 
 def verify(path: Path, content_type: str) -> None:
     """Decode everything and keep nothing: for pictures of which nothing is made."""
-    with _translate_errors():
-        _load(path, content_type, access="sequential").avg()
+    with _translate_errors(), _Input(path, content_type).checked() as given:
+        given.load().avg()
 
 
 def from_pixels(data: bytes | memoryview, width: int, height: int, bands: int) -> VipsImage:
@@ -193,25 +198,84 @@ def _vips() -> Any:
     return pyvips
 
 
-def _load(path: Path, content_type: str, page: TiffPage | None = None, **options: Any) -> Any:
-    if page is not None and has_many(page):
-        source = _source_of_page(path, page)
-    else:
+class _Input:
+    """A file that may be opened several times; `checked` judges what the last decoder left unsaid."""
+
+    def __init__(self, path: Path, content_type: str, page: TiffPage | None = None) -> None:
+        self._path, self._content_type, self._page = path, content_type, page
+        self._jpeg: JpegBytes | None = None
+
+    def load(self, access: str = "sequential", **options: Any) -> Any:
+        loader = getattr(_vips().Image, _LOADERS[self._content_type])
+        source = self.source()
+        if self._page and not has_many(self._page):
+            options["page"] = self._page.index
+        return _keep(loader(source, fail_on="error", access=access, **options), source)
+
+    def source(self) -> Any:
+        if self._page and has_many(self._page):
+            # The page alone: libvips would walk through all directories of the file for each of its pages.
+            return _custom_source(TiffPageView(self._path, self._page))
         # A source, not a file name: libvips reads options out of names such as "scan[page=2].tif".
-        source = _vips().Source.new_from_file(str(path))
-        options |= {"page": page.index} if page else {}
-    picture = getattr(_vips().Image, _LOADERS[content_type])(source, fail_on="error", **options)
-    picture._references.append(source)  # noqa: SLF001 - a source in Python must live as long as its picture
+        if self._content_type != "image/jpeg":
+            return _vips().Source.new_from_file(str(self._path))
+        with self._path.open("rb") as stream:
+            self._jpeg = JpegBytes(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+        return _custom_source(self._jpeg)
+
+    @contextmanager
+    def checked(self) -> Iterator[Self]:
+        if self._content_type == "image/png":
+            png.check_sums(self._path)
+        if self._page:
+            tiff_parts.check(self._path, self._page, check_jpeg)
+        _complaints.clear()
+        with decoder_warnings.listening() as heard:
+            try:
+                yield self
+                self._check_left_over()
+            finally:
+                if self._jpeg:
+                    self._jpeg.release()
+        _collect_complaints()
+        decoder_warnings.check(_complaints if self._content_type == "image/jpeg" else [*heard, *_complaints])
+
+    def _check_left_over(self) -> None:
+        if self._jpeg and not is_padding(self._jpeg.left_over):
+            self.load(shrink=8).avg()  # the caller may not have needed the last rows
+            _check_left_over(self._jpeg)
+
+
+def check_jpeg(data: bytes) -> None:
+    """Refuse a JPEG, given whole, of which rows are missing or left over. Raises as `verify` does."""
+    with _translate_errors():
+        jpeg = JpegBytes(data)
+        source = _custom_source(jpeg)
+        _complaints.clear()
+        picture = _vips().Image.jpegload_source(source, fail_on="error", access="sequential", shrink=8)
+        _keep(picture, source).avg()
+        _check_left_over(jpeg)
+        _collect_complaints()
+        decoder_warnings.check(_complaints)
+
+
+def _keep(picture: Any, source: Any) -> Any:
+    """The picture, with its source: one that is gone when libvips asks it for bytes ends the process."""
+    picture._references.append(source)  # noqa: SLF001 as pyvips itself does in new_from_source
     return picture
 
 
-def _source_of_page(path: Path, page: TiffPage) -> Any:
-    """The page alone: libvips would walk through all directories of the file for each of its pages."""
-    view = TiffPageView(path, page)
+def _custom_source(view: JpegBytes | TiffPageView) -> Any:
     source = _vips().SourceCustom()
+    _sources.append(source)
     source.on_read(view.read)
     source.on_seek(view.seek)
     return source
+
+
+def _check_left_over(jpeg: JpegBytes) -> None:
+    if not is_padding(jpeg.left_over):
+        raise refusals.corrupt(f"{len(jpeg.left_over)} bytes of coded rows are left over after the last row")
 
 
 def _stored_samples(picture: Any) -> float:
@@ -223,11 +287,25 @@ def _orientation(picture: Any) -> int:
     return int(picture.get("orientation")) if picture.get_typeof("orientation") else 1
 
 
+# Also of pictures that failed: their threads may ask once more. The bytes are released before.
+_sources: deque[Any] = deque(maxlen=64)
+
+# What libvips wrote into its error buffer while it succeeded: of a JPEG the first warning of libjpeg.
+_complaints: list[str] = []
+
+
+def _collect_complaints() -> None:
+    """Empty the error buffer: what an earlier file left there would be blamed on the next one."""
+    library = _vips()
+    found = library.ffi.string(library.vips_lib.vips_error_buffer()).decode("utf-8", "replace")
+    library.vips_lib.vips_error_clear()
+    _complaints.extend(line.partition(": ")[2] or line for line in found.splitlines() if line.strip())
+
+
 @contextmanager
 def _translate_errors() -> Iterator[None]:
     library = _vips()
-    # What an earlier file left in the error buffer would be blamed on this one.
-    library.vips_lib.vips_error_clear()
+    _collect_complaints()
     try:
         yield
     except library.Error as error:
