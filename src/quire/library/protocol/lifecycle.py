@@ -24,7 +24,7 @@ from quire.library.protocol.bodies import (
     encode_state,
     shorten_error,
 )
-from quire.library.protocol.published import SeenTodo, count_todo, read_death, read_todo
+from quire.library.protocol.published import SeenTodo, count_todo, read_todo
 from quire.library.protocol.requests import (
     CheckExists,
     CommitResult,
@@ -65,12 +65,14 @@ class HeldJob(Struct, frozen=True, kw_only=True):
 
 class JobCandidate(Struct, frozen=True, kw_only=True):
     """A waiting job as a listing showed it, perhaps long ago. `blank`: its marker is empty, as ingest
-    writes it, so the job has hardly been tried.
+    writes it, so the job has hardly been tried. `listed_now`: the listings were made a moment ago, and showed
+    that no tool had given it up.
     """
 
     id: str
     tier: str
     blank: bool = True
+    listed_now: bool = False
 
 
 class Refusal(Enum):
@@ -105,14 +107,6 @@ def try_claim(candidate: JobCandidate, actor: JobActor) -> Operation[HeldJob | R
     if (yield CheckExists(layout.out(ident), "finished")):
         yield from clear_markers(ident)
         return Refusal.TAKEN
-    # A published tool may have given a new job up since it was listed; its empty todo marker stays then. Only
-    # the winner of a claim looks: to the losers it would cost as much as a claim.
-    is_new = candidate.blank and claimed.job.attempt == 1
-    death = (yield from read_death(ident)) if is_new else None
-    if death is not None:
-        job = structs.replace(claimed.job, charged=death.total_retries, error=death.error)
-        yield from _give_up(candidate, job, claimed.version, actor)
-        return Refusal.AT_REST
     return structs.replace(claimed, marker=marker)
 
 
@@ -237,13 +231,14 @@ def _start_attempt(
     candidate: JobCandidate, actor: JobActor, nonce: str, todo: SeenTodo | None
 ) -> Operation[HeldJob | Refusal]:
     """The claim itself. A new job has no state object yet; a job that was tried has one."""
+    # A published tool may have given it up since it was listed; the todo marker stays then.
+    if not candidate.listed_now and (yield CheckExists(layout.dead(candidate.id))):
+        return Refusal.AT_REST
     new = JobRecord(state="waiting", attempt=0, charged=0, nonce="", priority=candidate.tier)
     if candidate.blank:
         held = yield from _create_state(candidate, _running_record(new, actor, nonce))
         if held is not None:
             return held
-    elif (yield CheckExists(layout.dead(candidate.id))):
-        return Refusal.AT_REST
     found = yield from read(layout.state(candidate.id))
     if found is None and candidate.blank:  # it was there a moment ago: finished and clear_markers
         return Refusal.TAKEN

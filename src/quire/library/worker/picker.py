@@ -8,6 +8,8 @@ the claim decides. Must not know: how a job is claimed.
 import hashlib
 from collections.abc import AsyncGenerator, Iterable, Sequence
 
+from msgspec import structs
+
 from quire.library.protocol import layout
 from quire.library.protocol.lifecycle import JobCandidate
 from quire.model.backoff import backoff_seconds
@@ -19,6 +21,7 @@ from quire.model.tiers import TIERS
 PAGE = 1000  # entries of a full page: a shorter page is the last one
 EVERY = 8
 VIEW_SECONDS = 60.0  # so that new urgent jobs are noticed
+FRESH_SECONDS = 1.0  # until then a claim trusts the listing that no tool has given the job up
 MAX_MISSES = 2  # in a row: each costs about as much as a new listing
 SKIP_SECONDS, MAX_SKIPPED = 60.0, 10_000
 IDLE_SECONDS, IDLE_CAP_SECONDS = 5.0, 60.0
@@ -116,7 +119,8 @@ class JobPicker:
                 self._view[tier] = await self._filter_free(parse_candidates(await self._list_tier(tier)))
             if self._view.get(tier):
                 self._number += 1
-                return self._view[tier].pop()
+                age = self._clock.monotonic() - (self._listed_at or 0.0)
+                return structs.replace(self._view[tier].pop(), listed_now=age < FRESH_SECONDS)
         return None
 
     async def _list(self) -> None:
