@@ -17,7 +17,7 @@ MAX_SEGMENT_BYTES = 255  # what file systems allow as one name
 RESERVED = frozenset({".tmp", ".meta", ".locks", ".parts"})
 
 SCRUB = "scrub/state.json"  # where the scrub of this store is
-DAMAGED = "damaged/"  # the folder of `damaged`
+DAMAGED_COPIES = "damaged/"  # the folder of `damaged`
 CLOCKS = "registry/clock"  # short-lived objects: their time of writing is the store's time
 
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\\ud800-\udfff]")
@@ -53,7 +53,7 @@ def content(digest: str) -> str:
 def damaged(digest: str) -> str:
     """Where a damaged copy of that content is kept for a person to look at."""
     _require(_DIGEST, digest, "a SHA-256 in lower-case hexadecimal")
-    return f"damaged/{digest[:2]}/{digest}"
+    return f"{DAMAGED_COPIES}{digest[:2]}/{digest}"
 
 
 def manifest(batch_id: str) -> str:

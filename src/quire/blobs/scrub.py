@@ -134,7 +134,7 @@ class Scrub:
         """False when it was stopped within the blob, which is read again then."""
         if info.key.startswith(_OWN):
             return True
-        if info.key.startswith(keys.DAMAGED):
+        if info.key.startswith(keys.DAMAGED_COPIES):
             await self._look_at_kept(info)
             return True
         try:

@@ -77,7 +77,7 @@ def _decode(source: Path, kind: str, place: int) -> Image.Image:
     if page and page.parts.compression == _WEBP:
         return _lay_tiles(source.read_bytes(), page)
     try:
-        data, width, height, bands = pillow.decode(source, kind, place, _LIMITS)
+        data, width, height, bands = pillow.decode(source, kind, page, _LIMITS)
     except Unsupported:
         with vips.decoded(source, kind, page) as picture:
             plain: Any = picture
