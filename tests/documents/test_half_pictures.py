@@ -71,6 +71,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "zeroed": zeroed,
     "zeroed at its end": lambda jpeg: zeroed(jpeg, len(jpeg) - 2100),
     "without an end": without_an_end,
+    "another marker for its end": lambda jpeg: without_an_end(jpeg) + b"\xff\xfb",
 }
 
 
@@ -214,4 +215,22 @@ def test_half_a_drawing_on_a_page_of_a_pdf_is_refused(corpus, run_step, tmp_path
 
     with pytest.raises(Reject, match="page 1: its content is damaged") as refusal:
         run_step("pdf_split", source, pages="images")
+    assert refusal.value.code == "corrupt"
+
+
+def test_a_tiff_whose_predictor_cannot_be_read_is_damaged(corpus, run_step, tmp_path):
+    """The decoder would take it for 1, and each row for what it is not."""
+    out = BytesIO()
+    with Image.open(corpus / "image" / "Landscape_1.jpg") as picture:
+        picture.save(out, "TIFF", compression="tiff_lzw", tiffinfo={317: 2})
+    entry = b"\x3d\x01\x03\x00\x01\x00\x00\x00\x02\x00"
+    assert out.getvalue().count(entry) == 1
+    (tmp_path / "whole.tif").write_bytes(out.getvalue())
+    (tmp_path / "damaged.tif").write_bytes(
+        out.getvalue().replace(entry, b"\x3d\x01\x03\x00\x02\x00\x00\x00\x02\x00")
+    )
+
+    assert run_step("tiff_to_jpeg", tmp_path / "whole.tif").files
+    with pytest.raises(Reject) as refusal:
+        run_step("tiff_to_jpeg", tmp_path / "damaged.tif")
     assert refusal.value.code == "corrupt"

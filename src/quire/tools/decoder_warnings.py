@@ -16,11 +16,18 @@ from quire.tools import refusals
 _MOST_HEARD = 1000  # the first one that matters is enough
 _LOGGER = logging.getLogger("pyvips")  # which passes on what libvips logs, as "VIPS: …"
 
+# Entries of a TIFF directory that say how pixels are to be read: without them others come out.
+_OF_PIXELS = (
+    "Predictor|FillOrder|PlanarConfiguration|SampleFormat|BitsPerSample|SamplesPerPixel|Compression|"
+    "PhotometricInterpretation|ExtraSamples|ColorMap|JPEGTables|Group3Options|Group4Options|"
+    "YCbCrSubsampling|YCbCrCoefficients|ReferenceBlackWhite|RowsPerStrip|TileWidth|TileLength|Orientation"
+)
 _HARMLESS = tuple(
     re.compile(pattern)
     for pattern in (
         # libtiff, of entries in a directory that no pixel depends on; what is missing then is an error.
-        r'^(?:Incorrect|incorrect) count for (?:field )?"\w+"(?:; tag ignored|, expected \d+, got \d+)$',
+        rf'^Incorrect count for "(?!(?:{_OF_PIXELS})")\w+"; tag ignored$',
+        r'^incorrect count for field "\w+", expected \d+, got \d+$',  # the value is read all the same
         r"^Tag \w+ entry count is \d+ , whereas it should be SamplesPerPixel=\d+\.",
         r'^ASCII value for tag "\w+" (?:does not end in|contains) null byte',
         r"^Invalid TIFF directory; tags are not sorted in ascending order$",

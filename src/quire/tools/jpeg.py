@@ -17,11 +17,14 @@ _SEQUENTIAL = (0xC0, 0xC1)
 _FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 _ALONE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length
 _WHOLE_SCAN = b"\x00\x3f\x00"
+_LONGEST_PADDING = 64
 _LONGEST_HEAD = 16 << 20  # of a header that is corrected: it is held in memory
 
 # Within coded rows 0xFF is followed by zero, by the number of a restart, or by another 0xFF.
 _END_OF_ROWS = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
 _PADDING = re.compile(rb"(?:\xff[\xd0-\xd7])?\xff*\Z")  # the last restart has no rows, and 0xFF may fill up
+# The end marker, or a segment that may stand before it.
+_AFTER_ROWS = re.compile(rb"(?:\xff[\xd0-\xd7])?\xff+[\xd9\xc4\xdb-\xdd\xe0-\xef\xfe]")
 _LOOK_AHEAD = 8  # bytes that a decoder may take before it needs them
 _SLOW = 2 * _LOOK_AHEAD  # before the end, bytes are served one by one
 
@@ -59,6 +62,14 @@ class JpegBytes:
         first = max(self._furthest - self._shift, 0)
         return self._data[first : self._end - self._shift] if self._end else b""
 
+    @property
+    def is_ended(self) -> bool:
+        """Whether the rows end as a picture does: decoders that have all rows do not ask what follows."""
+        if not self._end:
+            return True
+        first = self._end - self._shift
+        return _AFTER_ROWS.match(self._data[first : first + _LONGEST_PADDING]) is not None
+
     def release(self) -> None:
         """Give the bytes back; from now on there are none."""
         self._data = self._head = b""
@@ -90,7 +101,7 @@ def is_padding(left_over: bytes) -> bool:
 def _end_of_rows(data: Bytes, start: int) -> int:
     found = _END_OF_ROWS.search(data, start)  # type: ignore[call-overload]
     end: int = found.start() if found else len(data)
-    padding = _PADDING.search(data[max(start, end - 64) : end])
+    padding = _PADDING.search(data[max(start, end - _LONGEST_PADDING) : end])
     return end - (len(padding[0]) if padding else 0)
 
 

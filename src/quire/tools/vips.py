@@ -243,7 +243,8 @@ class _Input:
     def _check_left_over(self) -> None:
         if self._jpeg and not is_padding(self._jpeg.left_over):
             self.load(shrink=8).avg()  # the caller may not have needed the last rows
-            _check_left_over(self._jpeg)
+        if self._jpeg:
+            _check_end(self._jpeg)
 
 
 def check_jpeg(data: bytes) -> None:
@@ -254,7 +255,7 @@ def check_jpeg(data: bytes) -> None:
         _complaints.clear()
         picture = _vips().Image.jpegload_source(source, fail_on="error", access="sequential", shrink=8)
         _keep(picture, source).avg()
-        _check_left_over(jpeg)
+        _check_end(jpeg)
         _collect_complaints()
         decoder_warnings.check(_complaints)
 
@@ -273,7 +274,9 @@ def _custom_source(view: JpegBytes | TiffPageView) -> Any:
     return source
 
 
-def _check_left_over(jpeg: JpegBytes) -> None:
+def _check_end(jpeg: JpegBytes) -> None:
+    if not jpeg.is_ended:
+        raise refusals.truncated("no end marker follows the coded rows")
     if not is_padding(jpeg.left_over):
         raise refusals.corrupt(f"{len(jpeg.left_over)} bytes of coded rows are left over after the last row")
 
