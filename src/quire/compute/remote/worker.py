@@ -108,7 +108,8 @@ async def _run_step(task: RemoteTask, context: RemoteWorkerContext, watch: Stopw
 
 def _compute(task: RemoteTask, context: RemoteWorkerContext, source: Path) -> tuple[StepOutput, Path]:
     """The output of the step, and where its input is now. Raises DecodingError, or what the step raises."""
-    step, call, file = context.steps[task.step], _build_call(task), _build_file(task, source)
+    step, file = context.steps[task.step], _build_file(task, source)
+    call = _build_call(task, step.version)
     place = None if context.decoder is None else context.decoder.prepare(step, call)
     if context.decoder is None or place is None:
         folder = context.folder / "outputs"
@@ -293,9 +294,9 @@ def _describe_failure(task: RemoteTask, error: Exception) -> dict[str, Any]:
     return {"status": "error", "error": failure.error, **_extend(task, extension)}
 
 
-def _build_call(task: RemoteTask) -> StepCall:
+def _build_call(task: RemoteTask, version: int = 0) -> StepCall:
     memory_mb = task.memory_mb or UNLIMITED_MB
-    return StepCall(step=task.step, version=0, options=task.options, memory_mb=memory_mb)
+    return StepCall(step=task.step, version=version, options=task.options, memory_mb=memory_mb)
 
 
 def _extend(task: RemoteTask, extension: CallbackExtension) -> dict[str, CallbackExtension]:
