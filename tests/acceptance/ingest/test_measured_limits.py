@@ -383,9 +383,10 @@ def test_wrong_keys_are_slowed_down_and_right_ones_are_not(tight):
     with as_(tight, tight.admin) as right:
         assert right.get("/api/keys").status_code == 200
         ends = []
-        for number in range(40):
-            with as_(tight, f"qk_wrong{number}") as wrong:
-                ends.append(wrong.get("/api/keys"))
+        # One wrong key in three seconds is allowed: on a busy machine more of them are needed.
+        while not ends or (ends[-1].status_code == 401 and len(ends) < 400):
+            wrong = {"authorization": f"Bearer qk_wrong{len(ends)}"}
+            ends.append(right.get("/api/keys", headers=wrong))
         assert ends[0].status_code == 401
         assert ends[-1].status_code == 429
         assert int(ends[-1].headers["retry-after"]) >= 1
