@@ -87,21 +87,21 @@ def pages(path: Path) -> list[TiffPage]:
     return [page for page in found if not page.auxiliary] or [max(found, key=lambda page: page.width)]
 
 
-def has_several_pages(stream: BinaryIO, size: int) -> bool:
-    """Whether there is a page after the first. Reads no more of a directory than its own entries: for files
-    of strangers that are looked at outside a worker process. Of a file that shows no page at all, False is
+def count_pages(stream: BinaryIO, size: int, *, most: int) -> int:
+    """How many pages there are, up to `most`. Reads no more of a directory than its own entries: for files
+    of strangers that are looked at outside a worker process. Of a file that shows no page at all, 0 is
     said; one that is cut off or circular after its first page is refused.
     """
     found = 0
     try:
         for tags in _Reader(stream, size).chain(_KINDS, within=True):
             found += not _is_auxiliary(tags)
-            if found > 1:
-                return True
+            if found >= most:
+                break
     except Reject as flaw:
         if found or flaw.code not in {"truncated", "corrupt"}:  # the stream may have refusals of its own
             raise
-    return False
+    return found
 
 
 def check_complete(path: Path, chosen: Sequence[TiffPage]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from quire.batches.remote import page_count
-from quire.batches.remote.page_count import BLOCK_BYTES, has_several_pages
+from quire.batches.remote.page_count import BLOCK_BYTES, count_pages, has_several_pages
 from quire.model.errors import Missing, Reject
 from quire.testing.memory_blobs import MemoryBlobs
 from quire.tools import tiff
@@ -58,6 +58,13 @@ async def asked(data):
 async def test_pages_are_counted_up_to_two(pages, options):
     found, _ = await asked(made(pages, **options))
     assert found is (pages > 1)
+
+
+@pytest.mark.parametrize(("most", "found"), [(1, 1), (4, 4), (100, 7)])
+async def test_pages_are_counted_as_far_as_is_asked(most, found):
+    blobs = MemoryBlobs()
+    await blobs.put("k", made(7))
+    assert await count_pages(blobs, "k", most=most) == found
 
 
 async def test_overviews_and_masks_are_no_pages():

@@ -61,6 +61,10 @@ class Tasks:
         self.settled = set()
         self.results = set()
         self.trouble = None
+        self.pages = 1
+
+    async def find_limit_seconds(self, call, _order):
+        return call.limit_seconds(self.pages)
 
     async def build_environment(self, _call, order):
         if self.trouble is not None:
@@ -333,11 +337,9 @@ async def test_a_step_and_a_resource_have_limits_of_their_own():
     await scene.compute.stop(0)
 
 
-async def test_a_file_with_room_for_many_pages_has_the_time_of_all_of_them(scene):
-    await scene.compute.submit(
-        structs.replace(CALL, page_seconds=10.0),
-        [structs.replace(order(), file=structs.replace(file(), size=800))],
-    )
+async def test_a_file_of_many_pages_has_the_time_of_all_of_them(scene):
+    scene.tasks.pages = 100
+    await scene.compute.submit(structs.replace(CALL, page_seconds=10.0), [order()])
     await scene.quiet()
     assert await scene.look(after=60 + 99 * 10 + 9) == []
     (late,) = await scene.look(after=2)

@@ -1,4 +1,4 @@
-"""Whether a TIFF in the store has one page or several.
+"""How many pages a TIFF in the store has.
 
 Promises: a limited number of small reads, whatever the size and the content of the file; nothing is decoded.
 """
@@ -52,8 +52,13 @@ class _BlobFile(io.RawIOBase):
 
 
 async def has_several_pages(blobs: Blobs, key: str) -> bool:
-    """Raises Reject for a TIFF that is missing or damaged after its first page, Retry when the store is
-    unavailable.
+    """Raises what `count_pages` raises."""
+    return await count_pages(blobs, key, most=2) > 1
+
+
+async def count_pages(blobs: Blobs, key: str, *, most: int) -> int:
+    """How many, up to `most`; 0 for what is no TIFF. Raises Missing, Reject for a TIFF that is damaged after its
+    first page or whose directories lie too far apart (`many_pages`), Retry when the store is unavailable.
     """
     size = (await blobs.head(key)).size
     loop = asyncio.get_running_loop()
@@ -67,10 +72,10 @@ async def has_several_pages(blobs: Blobs, key: str) -> bool:
         except TimeoutError as error:
             raise Retry("the store does not answer", code="no_answer") from error
 
-    def look() -> bool:
+    def look() -> int:
         stream = cast(BinaryIO, io.BufferedReader(_BlobFile(read, size), BLOCK_BYTES))
         if sniff.signature(stream.read(sniff.HEAD_BYTES)) != "image/tiff":
-            return False  # a picture of another format under the name of a TIFF has one page
-        return tiff.has_several_pages(stream, size)
+            return 0  # a picture of another format under the name of a TIFF has one page
+        return tiff.count_pages(stream, size, most=most)
 
     return await asyncio.to_thread(look)

@@ -18,7 +18,7 @@ from quire.batches.remote import callbacks, step_tasks
 from quire.batches.remote.attempts import AttemptAddress, RemoteStep, build_registry_url, build_url, find_task
 from quire.batches.remote.context import RemoteContext
 from quire.batches.remote.output_places import SPARE_SECONDS
-from quire.batches.remote.page_count import has_several_pages
+from quire.batches.remote.page_count import count_pages, has_several_pages
 from quire.blobs import checked_reads
 from quire.blobs.presigned_uploads import PresignedUploads
 from quire.compute.remote.callback_body import MAX_BODY_BYTES, Reference
@@ -45,6 +45,9 @@ from quire.model.work import AttemptKey, Order, StepCall
 SKEW_SECONDS = 60.0  # by which the clocks of store and server may differ
 _TIFF_EXTENSIONS = (".tif", ".tiff")
 _NO_POLICY = RetryPolicy()
+
+
+MOST_PAGES = 10_000  # counted for a time limit
 
 
 class RemoteTaskOptions(Struct, frozen=True, kw_only=True):
@@ -79,6 +82,17 @@ class LedgerRemoteTasks:
         self._presigned = presigned
         self._options = options
         self._batches: dict[int, Batch] = {}
+
+    async def find_limit_seconds(self, call: StepCall, order: Order) -> float:
+        """By the pages of a TIFF, as far as they can be counted; otherwise by the size of the file."""
+        longest = call.longest_seconds(order.file.size)
+        if call.step not in ROLES or longest == call.limit_seconds(1):
+            return longest
+        try:
+            return call.limit_seconds(await count_pages(self._context.blobs, order.file.key, most=MOST_PAGES))
+        except Reject as flaw:
+            # A damaged one is refused by the step, at once.
+            return longest if flaw.code == "many_pages" else call.limit_seconds(1)
 
     async def build_environment(self, call: StepCall, order: Order) -> dict[str, str]:
         """The worker's environment. Raises a QuireError."""

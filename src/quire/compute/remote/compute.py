@@ -65,6 +65,10 @@ class RemoteTasks(Protocol):
         """The environment of the worker, as published. Raises a QuireError."""
         ...
 
+    async def find_limit_seconds(self, call: StepCall, order: Order) -> float:
+        """How long its machine may take, which does not say how many pages the file has. Raises a QuireError."""
+        ...
+
     async def find_finished(self, attempts: Collection[AttemptKey]) -> set[AttemptKey]:
         """The attempts that are not running any more: settled, superseded, or of a batch that has ended."""
         ...
@@ -90,7 +94,7 @@ class LaunchedOrder:
     def __init__(self, call: StepCall, order: Order, clock: Clock) -> None:
         self.call = call
         self.order = order
-        self.limit_seconds = call.longest_seconds(order.file.size)  # its machine does not say how many pages
+        self.limit_seconds = call.longest_seconds(order.file.size)
         self.started_at = clock.now()
         self.began = clock.monotonic()
         self.batch_id = ""
@@ -235,6 +239,7 @@ class RemoteCompute:
     async def _launch(self, sent: LaunchedOrder) -> None:
         call, order = sent.call, sent.order
         try:
+            sent.limit_seconds = await self._remote_tasks.find_limit_seconds(call, order)
             environment = await self._remote_tasks.build_environment(call, order)
             if not self._is_out(sent):
                 return
