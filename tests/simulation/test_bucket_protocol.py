@@ -16,13 +16,15 @@ TWO_WORKERS = Budget(workers=2, janitors=1, claims=1, crashes=1, lost=0, release
 TWO_OF_EACH = Budget(
     workers=2, janitors=2, claims=1, crashes=0, lost=0, releases=0, beats=0, limit=1, whole_deletions=True
 )
-TWO_JANITORS = Budget(workers=1, janitors=2, claims=2, crashes=0, lost=0, releases=0, whole_deletions=True)
+TWO_JANITORS = Budget(
+    workers=1, janitors=2, claims=2, crashes=0, lost=0, releases=0, beats=0, whole_deletions=True
+)
 LOST_ANSWERS = Budget(workers=1, janitors=1, claims=2, crashes=0, lost=2, releases=1)
 AGAIN_AND_AGAIN = Budget(workers=1, janitors=1, passes=2, claims=3, crashes=1, lost=0, beats=0, releases=0)
 PEOPLE = Budget(workers=1, janitors=1, claims=2, crashes=0, lost=0, releases=0, beats=0, people=1)
 ALL = {
     "two workers": TWO_WORKERS,
-    "two of each": TWO_OF_EACH,
+    "two of each": pytest.param(TWO_OF_EACH, marks=pytest.mark.soak),  # a minute
     "two janitors": TWO_JANITORS,
     "lost answers": LOST_ANSWERS,
     "again and again": AGAIN_AND_AGAIN,
@@ -31,6 +33,7 @@ ALL = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("budget", ALL.values(), ids=ALL.keys())
 def test_nothing_happens_that_must_never_happen(budget: Budget) -> None:
     explored = Explorer(budget).run()

@@ -55,7 +55,7 @@ from tests.simulation.library.situations import (
 
 class Explorer:
     def __init__(self, budget: Budget) -> None:
-        self._budget = budget
+        self._budget, self._unused = budget, published.list_unused(budget)
         self._steps: dict[tuple[Any, ...], tuple[bool, Any]] = {}
 
     def run(self, *, until: Collection[str] = ()) -> Explored:
@@ -357,9 +357,9 @@ class Explorer:
         if known is None:
             operation = self._build_operation(actor.name, actor.op, actor.args)
             try:
-                request: Any = skip_unused(operation, next(operation))
+                request: Any = skip_unused(operation, next(operation), self._unused)
                 for answer in actor.answers:
-                    request = skip_unused(operation, operation.send(answer))
+                    request = skip_unused(operation, operation.send(answer), self._unused)
                 known = (False, request)
             except StopIteration as done:
                 known = (True, done.value)

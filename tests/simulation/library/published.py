@@ -6,13 +6,14 @@ between two requests. Must not know how `quire.library.protocol` reads their mar
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from quire.library.janitor import ListedMarkers, find_doubt
-from quire.library.listing import JobStatus, _rank
+from quire.library.listing import _rank
 from quire.library.protocol import layout
 from quire.library.protocol.lifecycle import HeldJob
+from quire.library.protocol.operator import JobStatus
 from quire.library.protocol.requests import CheckExists, CheckStale, DeleteObjects, Operation, PutObject, read
 from quire.model.objects import ObjectInfo
 from quire.model.tiers import TIERS
@@ -21,7 +22,6 @@ from tests.simulation.library.situations import JOB, OUT, STATE, TIER, Budget, C
 MOVED_TO = "1_critical"
 USED = (MOVED_TO, TIER)
 LOCK, FAILED, DEAD, RAW = layout.processing(JOB), layout.failed(JOB), layout.dead(JOB), layout.raw(JOB)
-UNUSED = frozenset(layout.todo(tier, JOB) for tier in TIERS if tier not in USED)
 Alone = Callable[..., Any]
 
 
@@ -29,6 +29,12 @@ def budget(**changes: Any) -> Budget:
     """One worker and one janitor of ours, beside what is named."""
     few: dict[str, Any] = {"workers": 1, "janitors": 1, "claims": 1, "crashes": 1, "lost": 0, "releases": 0}
     return Budget(**(few | {"beats": 0, "whole_deletions": True} | changes))
+
+
+def list_unused(budget: Budget) -> frozenset[str]:
+    """Todo markers that no actor writes."""
+    used = USED if budget.their_moves else (TIER,)
+    return frozenset(layout.todo(tier, JOB) for tier in TIERS if tier not in used)
 
 
 SMALL = {
@@ -100,7 +106,7 @@ def retry(number: int, *, reset: bool) -> Operation[None]:
         yield DeleteObjects((DEAD if source == "dead-letter" else FAILED,))
 
 
-def reprioritize() -> Operation[bool]:
+def reprioritize() -> Generator[Any, Any, bool]:
     """Copies the marker and deletes the original."""
     for key in (LOCK, OUT, DEAD):
         if (yield CheckExists(key)):
