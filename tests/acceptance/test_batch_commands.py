@@ -30,7 +30,7 @@ def answer(ran):
 
 def test_a_finished_run_is_listed_and_shown(quire, ran):
     (listed,) = answer(quire("batch", "list", "--json"))["batches"]
-    assert (listed["batch_id"], listed["state"]) == (ran, "done, 1 failed, 1 refused")
+    assert (listed["batch_id"], listed["summary"]) == (ran, "done, 1 failed, 1 refused")
     shown = answer(quire("batch", "show", ran, "--json"))
     assert (shown["status"], shown["total_files"]) == ("DONE", 2)
     assert shown["queue_message"]["batch_id"] == ran
@@ -64,7 +64,7 @@ def test_what_failed_is_retried_by_a_scheduler_and_laid_out_again(quire, ran, tm
     worked = quire("scheduler", "--workers", "1", "--until-idle")
     assert worked.returncode == 0, worked.stderr
     shown = answer(quire("batch", "show", ran, "--json"))
-    assert (shown["status"], shown["round"], shown["state"]) == ("DONE", 2, "done, 1 failed, 1 refused")
+    assert (shown["status"], shown["round"], shown["summary"]) == ("DONE", 2, "done, 1 failed, 1 refused")
     story = answer(quire("batch", "files", ran, "--file", "bad.tif", "--json"))
     assert [(one["round"], one["outcome"]) for one in story["attempts"]] == [(1, "rejected"), (2, "rejected")]
     again = tmp_path / "again"

@@ -123,7 +123,7 @@ def test_the_glance_says_what_the_reader_of_the_step_says(kinds, cut):
     data = data[: max(0, len(data) - cut)]
 
     def glance():
-        return tiff.has_several_pages(io.BytesIO(data), len(data))
+        return tiff.count_pages(io.BytesIO(data), len(data), most=2) > 1
 
     try:
         found = glance()
@@ -142,7 +142,7 @@ def test_any_bytes_are_judged_or_refused(tail):
         path = Path(folder, "x")
         path.write_bytes(data)
         try:
-            several = tiff.has_several_pages(io.BytesIO(data), len(data))
+            several = tiff.count_pages(io.BytesIO(data), len(data), most=2) > 1
         except Reject:
             return
         try:

@@ -57,8 +57,8 @@ async def has_several_pages(blobs: Blobs, key: str) -> bool:
 
 
 async def count_pages(blobs: Blobs, key: str, *, most: int) -> int:
-    """How many, up to `most`; 0 for what is no TIFF. Raises Missing, Reject for a TIFF that is damaged after its
-    first page or whose directories lie too far apart (`many_pages`), Retry when the store is unavailable.
+    """How many, up to `most`; 0 for what is no TIFF. Raises Missing, Reject for a TIFF that is damaged after
+    its first page or whose directories lie too far apart (`many_pages`), Retry without the store.
     """
     size = (await blobs.head(key)).size
     loop = asyncio.get_running_loop()

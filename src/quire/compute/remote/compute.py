@@ -66,7 +66,7 @@ class RemoteTasks(Protocol):
         ...
 
     async def find_limit_seconds(self, call: StepCall, order: Order) -> float:
-        """How long its machine may take, which does not say how many pages the file has. Raises a QuireError."""
+        """How long its machine may take; it does not say how many pages the file has. Raises a QuireError."""
         ...
 
     async def find_finished(self, attempts: Collection[AttemptKey]) -> set[AttemptKey]:
