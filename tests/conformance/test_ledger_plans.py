@@ -44,6 +44,7 @@ WALKS = {
     "adoption_interrupt": "once in the life of a batch of the former form: whatever runs, along an index",
     "adoption_one_round": "once in the life of a batch that earlier versions have retried",
     "adoption_reset_all_inputs": "once in the life of a batch of the former form, when a person retries it",
+    "blob_uses": "a scrub found damaged blobs: once for all of them in a stretch, to find other copies",
     "drop_uploads": "once in a batch's life: it was processed elsewhere",
     "drop_files": "once in a batch's life: it was processed elsewhere",
     "drop_members": "once in a batch's life: it was processed elsewhere",

@@ -64,8 +64,8 @@ class LibrarySuite:
         )
         assert worked.outcomes == {JobOutcome.DONE: JOBS}
         of_each = Counter(layout.parse_job(key) for what, key in objects.requests if what != "list")
-        assert max(of_each[job] for job in jobs) <= 7
-        assert objects.counts.total() <= 8 * JOBS
+        assert max(of_each[job] for job in jobs) <= 8
+        assert objects.counts.total() <= 9 * JOBS
 
     async def test_a_large_result_is_stored(self, context, tmp_path):
         job = await ingest_text(context, "large")
@@ -155,7 +155,8 @@ class TestOnS3(LibrarySuite):
             assert worked.outcomes == {JobOutcome.DONE: JOBS}
         # Claim: lock, state, is there a result; the source and its labels; the result; one that clears up.
         each = {"PUT": 3 * JOBS, "HEAD": 2 * JOBS, "GET": JOBS, "POST": JOBS}
-        beside = tap.methods - Counter(each)  # listings, the registration, the watch
-        assert tap.methods.total() <= 8 * JOBS
-        assert beside.total() <= 10
+        # Listings, the registration, the watch; after a second, whether a published tool gave the job up.
+        beside = tap.methods - Counter(each)
+        assert tap.methods.total() <= 9 * JOBS
+        assert beside.total() <= 10 + JOBS
         assert not Counter(each) - tap.methods

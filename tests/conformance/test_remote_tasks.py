@@ -254,7 +254,7 @@ class ErrandSuite:
             ("jpeg-2", f"in/{keys[0]}"),
             ("jpeg-5000", f"in/{keys[1]}"),
         ]
-        assert found.places[0].url == f"PUT {keys[0]} for 360 at https://q announced=False"
+        assert found.places[0].url == f"PUT {keys[0]} for 470 at https://q announced=False"
 
     @pytest.mark.parametrize(
         "roles",

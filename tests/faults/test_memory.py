@@ -69,7 +69,13 @@ async def workers(folder):
 
 
 def peak_mb(worker):
-    status = Path("/proc", worker.rpartition("-")[2], "status").read_text()
+    """Of the worker or of its decoder, whichever is larger: each has the limit."""
+    pid = worker.rpartition("-")[2]
+    return max(map(_peak_mb, [pid, *Path("/proc", pid, "task", pid, "children").read_text().split()]))
+
+
+def _peak_mb(pid):
+    status = Path("/proc", pid, "status").read_text()
     (peak,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
     return int(peak) // 1024
 

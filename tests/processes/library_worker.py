@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from quire.assembly.worker_blobs import S3Access, open_store
 from quire.blobs.objects import BlobObjects
@@ -50,7 +50,7 @@ def open_library(plan: Plan, *, stale_seconds: float | None = None) -> LibraryCo
     if plan.s3 is not None:
         from quire.blobs.s3.objects import S3Objects
 
-        objects = S3Objects(clock=SystemClock(), ids=ids, **structs.asdict(plan.s3))
+        objects = S3Objects(clock=SystemClock(), ids=ids, **plan.s3.address())
     rules = LibraryRules(
         max_retries=plan.max_retries,
         heartbeat_seconds=plan.heartbeat_seconds,

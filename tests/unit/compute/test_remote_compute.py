@@ -66,7 +66,7 @@ class Tasks:
     async def find_limit_seconds(self, call, _order):
         return call.limit_seconds(self.pages)
 
-    async def build_environment(self, _call, order):
+    async def build_environment(self, _call, order, _limit_seconds):
         if self.trouble is not None:
             raise self.trouble
         return {"BATCH_ID": f"b{order.batch_no}"}

@@ -94,11 +94,14 @@ class LedgerRemoteTasks:
             # A damaged one is refused by the step, at once.
             return longest if flaw.code == "many_pages" else call.limit_seconds(1)
 
-    async def build_environment(self, call: StepCall, order: Order) -> dict[str, str]:
+    async def build_environment(
+        self, call: StepCall, order: Order, limit_seconds: float = 0.0
+    ) -> dict[str, str]:
         """The worker's environment. Raises a QuireError."""
         remote = await self._find(order)
         address, file = remote.address, order.file
-        seconds = int(call.longest_seconds(file.size) + self._options.start_seconds) + SPARE_SECONDS
+        limit = limit_seconds or call.timeout_seconds
+        seconds = int(limit + self._options.start_seconds) + SPARE_SECONDS
         base = self._options.base_url
         if call.step not in ROLES:
             return await self._build_step_environment(remote, call, order, seconds)

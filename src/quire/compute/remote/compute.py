@@ -61,8 +61,12 @@ class Launcher(Protocol):
 class RemoteTasks(Protocol):
     """What remote compute needs to know of the ledger and the store."""
 
-    async def build_environment(self, call: StepCall, order: Order) -> dict[str, str]:
-        """The environment of the worker, as published. Raises a QuireError."""
+    async def build_environment(
+        self, call: StepCall, order: Order, limit_seconds: float = 0.0
+    ) -> dict[str, str]:
+        """The environment of the worker, as published; its URLs last for this time limit (0: that of the step
+        itself). Raises a QuireError.
+        """
         ...
 
     async def find_limit_seconds(self, call: StepCall, order: Order) -> float:
@@ -240,7 +244,7 @@ class RemoteCompute:
         call, order = sent.call, sent.order
         try:
             sent.limit_seconds = await self._remote_tasks.find_limit_seconds(call, order)
-            environment = await self._remote_tasks.build_environment(call, order)
+            environment = await self._remote_tasks.build_environment(call, order, sent.limit_seconds)
             if not self._is_out(sent):
                 return
             sent.batch_id, sent.launching = environment["BATCH_ID"], True
