@@ -7,7 +7,7 @@ SECTION ?= all
 SEEDS   ?= 20000
 MUTATIONS ?= 10000
 # Tests wait for disks and servers more than they compute: more of them at once than there are cores.
-JOBS    ?= 3
+JOBS    ?= 4
 # The peers of the benchmark have an environment of their own; the images need none of it.
 PEERS       := .venv-bench
 PEERS_STAMP := $(PEERS)/.installed
