@@ -15,9 +15,10 @@ from quire.assembly.worker_steps import WorkerPipeline, load_steps
 from quire.compute.decoder.child import DecoderContext, serve
 from quire.compute.decoder.handle import DecoderSetup
 from quire.compute.pool.order_run import SandboxPlace
+from quire.model.step import SandboxMode
 from quire.system import SystemClock
 from quire.tools import sandbox
-from quire.tools.sandbox import SandboxMode, SandboxRules
+from quire.tools.sandbox import SandboxRules
 
 # -P: its own folder is no place for modules.
 DECODER_COMMAND = (

@@ -22,8 +22,9 @@ from quire.database.page_sums import find_damage, read_sums
 from quire.model.clock import timestamp
 from quire.model.errors import QuireError
 from quire.model.probe import Probe
+from quire.model.step import SandboxMode
 from quire.tools import liteparse, marker, opendataloader, pdfium, pillow, pymupdf4llm, qpdf, tesseract, vips
-from quire.tools.sandbox import ENFORCED, SandboxMode
+from quire.tools.sandbox import ENFORCED
 from quire.tools.sandbox import probe as probe_sandbox
 
 State = Literal["ok", "warning", "missing", "failed"]

@@ -24,9 +24,10 @@ from quire.library.worker import source as library_source
 from quire.library.worker.run_windows import parse_window
 from quire.model.clock import timestamp
 from quire.model.errors import Misconfigured, Reject
+from quire.model.step import SandboxMode
 from quire.settings import Library, Settings, worker_environment
 from quire.system import LoopSignal, SystemClock
-from quire.tools.sandbox import SandboxMode, check_mode
+from quire.tools.sandbox import check_mode
 from quire.tools.vips import WORKER_ENVIRONMENT
 
 MANIFEST_SECONDS = 600.0

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 from quire.assembly.worker_steps import WorkerPipeline
 from quire.blobs.local import LocalBlobs
 from quire.blobs.port import Blobs
-from quire.tools.sandbox import SandboxMode
+from quire.model.step import SandboxMode
 
 
 class WorkerConfiguration(Struct, frozen=True, kw_only=True):

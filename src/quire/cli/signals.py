@@ -9,14 +9,12 @@ import asyncio
 import os
 import select
 import signal
+import sys
 import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn
-
-from quire.tools import child_process
-from quire.tools.shares import this_machine
 
 TIDY_SECONDS = 1.0  # for the way out by itself: rows, locks and scratch folders are cleaned up
 _END = b"\0"
@@ -137,7 +135,7 @@ class _SignalWatch:
         if heard == 1:
             if self._at_once:
                 self.stopped_by = number
-                this_machine().abandon()
+                _abandon_reads()
             self._tell(self._on_first, number)
         elif heard == 2:
             self.stopped_by = number
@@ -145,7 +143,7 @@ class _SignalWatch:
             self._deadline = threading.Timer(TIDY_SECONDS, self._end, [number])
             self._deadline.daemon = True
             self._deadline.start()
-            this_machine().abandon()
+            _abandon_reads()
             self._tell(self._on_second, number)
         else:
             self._tell(self._on_second, number)
@@ -174,9 +172,18 @@ def _listen(
     _watch = _SignalWatch(numbers, on_first, on_second, at_once=at_once)
 
 
+def _abandon_reads() -> None:
+    """Give up reads of shares that do not answer. Commands that read none have not loaded this module, and a
+    thread that hears signals must not wait for an import.
+    """
+    if (shares := sys.modules.get("quire.tools.shares")) is not None:
+        shares.this_machine().abandon()
+
+
 def _end_now(number: int) -> NoReturn:
     """End the process from any thread. Nothing here waits for anything."""
-    child_process.kill_all()
+    if (children := sys.modules.get("quire.tools.child_process")) is not None:
+        children.kill_all()
     message = b"quire: stopped immediately; run the same command again to resume\n"
     with suppress(OSError):
         if os.isatty(2):

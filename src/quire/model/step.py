@@ -6,7 +6,7 @@ fetches the input and stores the products.
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
@@ -15,6 +15,9 @@ from quire.model.cost import Money
 from quire.model.errors import Misconfigured
 from quire.model.files import Change, File
 from quire.model.work import EarlierResult, ExternalRequest, MemberFile, Value
+
+# The setting `sandbox`: in one where the kernel allows it; always, or refuse to start; never.
+SandboxMode = Literal["auto", "on", "off"]
 
 
 class Meter(Protocol):

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from quire.model.errors import Misconfigured
+from quire.model.step import SandboxMode
 from quire.settings.basics import Secret, cores
 from quire.settings.compute import ComputeSettings, FlySettings, LocalSettings, RaySettings
 from quire.settings.keys import KEYS, UPLOAD_FALLBACKS, Key, show_value, to_printable, value_of
@@ -31,7 +32,6 @@ from quire.settings.values import (
     RedisSettings,
     RetrySettings,
     S3Settings,
-    SandboxMode,
     Settings,
 )
 

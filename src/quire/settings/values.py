@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import platformdirs
 from msgspec import Struct, field
 
+from quire.model.step import SandboxMode
 from quire.settings.basics import Secret, about, cores
 from quire.settings.compute import ComputeSettings, FlySettings, LocalSettings, RaySettings, WorkerKeySettings
 from quire.settings.library import Library
@@ -21,7 +22,6 @@ from quire.settings.server import (
 )
 
 PREFIX = "QUIRE_"
-SandboxMode = Literal["auto", "on", "off"]
 HOME_DEFAULT = "the user's data folder for quire"
 
 

@@ -12,16 +12,15 @@ import sys
 from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from msgspec import Struct
 
 from quire.model.errors import Misconfigured
 from quire.model.probe import Probe
+from quire.model.step import SandboxMode
 from quire.tools import landlock, seccomp
 from quire.tools.landlock import Rule
 
-SandboxMode = Literal["auto", "on", "off"]
 # What holds in it, by name.
 ENFORCED = {
     "network": "no sockets, not even to programs of this machine",
