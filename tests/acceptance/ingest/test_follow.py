@@ -127,7 +127,8 @@ def test_the_status_of_the_upload_protocol(done):
     } | {"/fonds/a é+#%.jpg.ref.json": "application/json"}
     for file in status["files"]:
         assert (file["status"], file["upload_type"]) == ("completed", "simple")
-        assert file["r2_key"] == done.key(file["logical_path"])
+        if file["logical_path"] in FILES:  # what was made lies under the key of its content
+            assert file["r2_key"] == done.key(file["logical_path"])
 
 
 def test_the_status_of_the_preprocessing_service_and_of_the_unified_one(client, done):
