@@ -38,8 +38,8 @@ class TextWord(Struct, frozen=True, array_like=True):
 
 
 class TextLine(Struct, frozen=True, array_like=True):
-    """The baseline is y = `baseline` + `slope` · (x - box.left), downwards. `ascent` is the height of capitals
-    above it, 0 where the engine does not tell.
+    """The baseline is y = `baseline` + `slope` · (x - box.left), downwards. `ascent` is the height of tall
+    letters above it, 0 where the engine does not tell.
     """
 
     words: tuple[TextWord, ...]
