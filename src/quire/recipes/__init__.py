@@ -1,0 +1,1 @@
+"""Recipe import: jobs that turn photos, pages and texts into recipe drafts."""

@@ -1,0 +1,1 @@
+"""Recipe jobs in SQLite."""
