@@ -62,7 +62,7 @@ def worker(
 async def _work(settings: "Settings", printer: "_EventPrinter", *, until_empty: bool) -> None:
     from quire.assembly.ocr_worker import open_ocr_worker
 
-    stop = stop_on_signals(printer.reporter.say)
+    stop = stop_on_signals(lambda text: printer.reporter.report("stopping", text))
     async with open_ocr_worker(
         settings, report=printer.tell, log=printer.tell_delivery, trouble=printer.reporter.report_outage
     ) as opened:
