@@ -32,14 +32,6 @@ async def test_a_workflow_may_be_called_off(states, redis_server):
     assert not await states.is_cancelled("w2")
 
 
-async def test_the_depth_of_a_list_is_counted(states, redis_server):
-    with redis.Redis.from_url(redis_server) as client:
-        client.lpush("some.list", "a", "b")
-        client.lpush("some.list:dead", "c")
-    depth = await states.depth("some.list", now=0.0)
-    assert (depth.waiting, depth.dead, depth.leased, depth.delayed) == (2, 1, 0, 0)
-
-
 async def test_a_server_that_is_away_is_unavailable():
     states = RedisJobStates("redis://127.0.0.1:1/0")
     with pytest.raises(Unavailable):

@@ -45,7 +45,6 @@ class Case:
         self.reading = reading_of(root, self.reader, stored=self.stored)
         self.service = OcrService(
             self.queues,
-            self.queues,
             self.states,
             self.stored,
             self.reading,
