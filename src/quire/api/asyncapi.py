@@ -16,9 +16,9 @@ from quire.model.envelopes import (
 )
 
 _ABOUT = """The envelopes that the OCR service and recipe import pass to each other on Redis.
-`jarvis.ocr.jobs`, and any other queue to which an answer shall go, is a plain list: producers LPUSH, consumers
-take from the right. `jarvis.recipes.jobs` is the queue of RQ workers (rq 1.15, below 2), whose jobs carry the
-envelope as text."""
+`jarvis.ocr.jobs`, and any other queue to which an answer shall go, is a plain list: producers LPUSH,
+consumers take from the right. `jarvis.recipes.jobs` is the queue of RQ workers (rq 1.15, below 2), whose jobs
+carry the envelope as text."""
 
 _REQUEST: dict[str, Any] = {
     "schema_version": 1,
