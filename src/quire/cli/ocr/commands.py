@@ -49,12 +49,12 @@ def worker(
 
     Exit codes: 0 stopped as requested, 1 could not run, 2 usage, 130 stopped immediately by a second Ctrl-C.
     """
-    from quire.settings import OCR_SERVICE_FALLBACKS, load_here
+    from quire.settings import OCR_FALLBACKS, load_here
 
     given = {"home": home, "ocr.workers": workers}
     overrides = {name: str(value) for name, value in given.items() if value is not None}
     with exit_on_error(json_output=json_output):
-        settings = load_here(config=config, overrides=overrides, fallbacks=OCR_SERVICE_FALLBACKS).settings
+        settings = load_here(config=config, overrides=overrides, fallbacks=OCR_FALLBACKS).settings
         printer = _EventPrinter(json_output=json_output)
         asyncio.run(_work(settings, printer, until_empty=until_empty))
 
