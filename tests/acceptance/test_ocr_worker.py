@@ -20,6 +20,8 @@ from quire.model.envelope_reading import read_ocr_completed
 
 pytestmark = [pytest.mark.slow, pytest.mark.service]
 
+# A PNG that says it has 2.5 gigapixels.
+BOMB = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\xc3\x50\0\0\xc3\x50" + b"\x08" + bytes(1000)
 WORDS = "Pancakes with flour\nand two eggs"
 
 
@@ -95,6 +97,7 @@ def read_until(worker, event):
 
 def test_it_stands_in_for_the_published_worker(place):
     (place.images / "letter.pdf.jpg").write_bytes(b"%PDF-1.7\n" + b"0" * 1000)
+    (place.images / "bomb.jpg").write_bytes(BOMB)
     (place.images / "phone.jpg").write_bytes(b"\x00\x00\x00\x18ftypheic" + b"0" * 1000)
     (place.images.parent / "secret.png").write_bytes(draw_words("secret"))
     (place.images / "link.png").symlink_to("../secret.png")
@@ -107,7 +110,7 @@ def test_it_stands_in_for_the_published_worker(place):
         "pipe.png",
         "letter.pdf.jpg",
         "phone.jpg",
-        ".",
+        "bomb.jpg",
     ]
     job_id = place.push(*(f"local_path:{value}" for value in values))
     events = place.run()
@@ -124,7 +127,7 @@ def test_it_stands_in_for_the_published_worker(place):
     assert results[0].meta.confidence > 0.5
     not_found = ["image_not_found"] * 4
     assert [one.error.code for one in results[1:]] == [
-        *not_found, "unsupported_media", "unsupported_media", "image_not_found",
+        *not_found, "unsupported_media", "unsupported_media", "unsupported_media",
     ]  # fmt: skip
     assert place.client.llen(OCR) == 0
 
