@@ -85,7 +85,9 @@ class Place:
 @pytest.fixture
 def place(quire, redis_program):
     with restartable_server(redis_program, appendfsync="no") as server:
-        yield Place(quire, server.url)
+        found = Place(quire, server.url)
+        found.server = server
+        yield found
 
 
 def read_until(worker, event):
@@ -202,6 +204,19 @@ async def test_a_store_that_stays_away_is_answered_after_the_last_attempt(place)
     assert [one["event"] for one in events[1:-1]] == ["retried", "retried", "answered"]
     (answer,) = place.popped("own.answers")
     assert (answer.payload.status, answer.payload.error.code) == ("failed", "file_read_error")
+
+
+async def test_an_outage_of_redis_is_waited_for(place):
+    place.server.stop()
+    worker = await asyncio.to_thread(place.start)
+    await asyncio.to_thread(read_until, worker, "waiting")
+    place.server.start()
+    place.push("local_path:0.png", reply_to="own.answers")
+    await asyncio.to_thread(read_until, worker, "answered")
+    worker.send_signal(signal.SIGTERM)
+    await asyncio.to_thread(worker.communicate, timeout=60)
+    assert worker.returncode == 0
+    assert place.popped("own.answers")[0].payload.status == "success"
 
 
 def test_it_works_on_queues_of_its_own_without_redis(quire):

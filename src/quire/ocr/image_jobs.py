@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from quire.model.envelope_writing import build_image_failure, build_image_text, cut_text
 from quire.model.envelopes import MAX_TEXT_BYTES, ImageRef, ImageText, OcrErrorCode
-from quire.model.errors import QuireError, Retry
+from quire.model.errors import QuireError, Retry, Unavailable
 from quire.model.ids import Ids
 from quire.model.page_text import PageText, Tier
 from quire.ocr.image_refs import ImageSources, load_image
@@ -59,10 +59,15 @@ class ImageReading(Struct, frozen=True, kw_only=True):
 async def read_images(
     reading: ImageReading, images: Collection[ImageRef | InlineImage], language: str
 ) -> list[ImageResult]:
-    """In the order of their indices."""
+    """In the order of their indices. Raises Unavailable when this machine reads no pictures at all: that is
+    no result of the job.
+    """
     ordered = sorted(images, key=lambda image: image.index)
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_read_image(reading, image, language)) for image in ordered]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_read_image(reading, image, language)) for image in ordered]
+    except* Unavailable as errors:
+        raise errors.exceptions[0] from errors
     return [task.result() for task in tasks]
 
 
@@ -71,6 +76,8 @@ async def _read_image(reading: ImageReading, image: ImageRef | InlineImage, lang
     try:
         async with reading.places:
             page = await _read_page(reading, image, spoken)
+    except Unavailable:
+        raise
     except QuireError as error:
         code = error.code if error.code in _CONTRACT else OcrErrorCode.INTERNAL_ERROR
         failed = build_image_failure(image.index, str(code), str(error), language=spoken)
