@@ -148,14 +148,14 @@ class LateReader:
         self._opening = asyncio.Lock()
         self._reader: PoolPictureReader | None = None
 
-    async def read(self, path: Path, *, language: str) -> PageText:
+    async def read(self, path: Path, *, language: str, places: bool = False) -> PageText:
         async with self._opening:
             if self._reader is None or self._reader.is_broken:
                 await self._stack.aclose()
                 opened = await self._stack.enter_async_context(open_reader(self._settings, self._scratch))
                 self._reader = opened.reader
             reader = self._reader
-        return await reader.read(path, language=language)
+        return await reader.read(path, language=language, places=places)
 
     async def close(self) -> None:
         await self._stack.aclose()

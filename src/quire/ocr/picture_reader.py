@@ -80,25 +80,29 @@ class PoolPictureReader:
                     waiting.set_exception(_out_of_order(self._broken))
             raise
 
-    async def read(self, path: Path, *, language: str) -> PageText:
+    async def read(self, path: Path, *, language: str, places: bool = False) -> PageText:
         """Raises Reject or Retry, with a code of the contract; Unavailable when no process can be started."""
         async with self._places:
             for tried in range(1, TRIES + 1):
-                report = await self._run_order(path, language)
+                report = await self._run_order(path, language, places=places)
                 if report.outcome not in _AGAIN or tried == TRIES or report.error_class in _MACHINE_FAULTS:
                     break
         if report.result is None:
             raise _explain(report)
         return await self._take_text(report.result)
 
-    async def _run_order(self, path: Path, language: str) -> Report:
+    async def _run_order(self, path: Path, language: str, *, places: bool) -> Report:
         if self._broken:
             raise _out_of_order(self._broken)
         number = next(self._numbers)
         call = StepCall(
             step=service_steps.READ_PICTURE,
             version=service_steps.VERSION,
-            options={service_steps.READING: self._reading, service_steps.LANGUAGE: language},
+            options={
+                service_steps.READING: self._reading,
+                service_steps.LANGUAGE: language,
+                service_steps.PLACES: places,
+            },
             timeout_seconds=self._timeout_seconds,
             memory_mb=self._memory_mb,
         )

@@ -68,10 +68,10 @@ async def test_no_more_pictures_are_in_memory_than_allowed(pictures):
     private = pictures / "private"
 
     class InPairs(SayingReader):
-        async def read(self, path, *, language):
+        async def read(self, path, **options):
             await pair.wait()
             assert len(list(private.iterdir())) <= 2
-            return await super().read(path, language=language)
+            return await super().read(path, **options)
 
     reader = InPairs()
     results = await read_images(reading_of(pictures, reader, at_once=2), refs_of(*["a"] * 8), "en")
@@ -82,9 +82,9 @@ async def test_the_pictures_are_private_and_gone_afterwards(pictures):
     modes = []
 
     class Looking(SayingReader):
-        async def read(self, path, *, language):
+        async def read(self, path, **options):
             modes.append(stat.S_IMODE(path.stat().st_mode))
-            return await super().read(path, language=language)
+            return await super().read(path, **options)
 
     await texts(pictures, "a", "crash", reader=Looking())
     assert modes == [0o600, 0o600]
