@@ -26,6 +26,7 @@ from quire.events.webhooks import WebhookContext
 from quire.ingest.context import IngestLimits, build_ingest_context
 from quire.ledger.submissions import OwnerQuota
 from quire.model.errors import Misconfigured
+from quire.ocr.service import OcrService
 from quire.settings import Settings
 from quire.system import LoopSignal
 
@@ -40,6 +41,7 @@ def build_api_context(
     stopping: asyncio.Event,
     wake: Callable[[], None],
     delivered: Callable[[AttemptAddress], None] = lambda _: None,
+    ocr: OcrService | None = None,
 ) -> ApiContext:
     if settings.ingest.pipeline not in components.pipelines:
         known = ", ".join(sorted(components.pipelines))
@@ -80,6 +82,7 @@ def build_api_context(
         routes=ROUTES,
         cleaning=build_cleanup_policy(settings),
         cleaning_seconds=settings.cleaning.every_seconds,
+        ocr=ocr,
     )
 
 

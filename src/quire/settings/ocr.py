@@ -2,13 +2,13 @@
 
 from typing import Annotated
 
-from msgspec import Struct
-
 from quire.settings.basics import Secret, about
+from quire.settings.ocr_service import OCR_SERVICE_FALLBACKS, OcrServiceSettings
 
 # Settings that are not set elsewhere come from the first of these variables that is set: those of the
 # published OCR worker.
 OCR_FALLBACKS: dict[str, tuple[str, ...]] = {
+    **OCR_SERVICE_FALLBACKS,
     "ocr.tiers": ("OCR_ENABLED_TIERS",),
     "ocr.enable_easyocr": ("OCR_ENABLE_EASYOCR",),
     "ocr.enable_paddleocr": ("OCR_ENABLE_PADDLEOCR", "OCR_ENABLE_RAPIDOCR"),
@@ -22,7 +22,7 @@ OCR_FALLBACKS: dict[str, tuple[str, ...]] = {
 }
 
 
-class OcrSettings(Struct, frozen=True, kw_only=True):
+class OcrSettings(OcrServiceSettings, frozen=True, kw_only=True):
     """A model is asked only where its URL is set."""
 
     tiers: Annotated[

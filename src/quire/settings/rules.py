@@ -16,6 +16,7 @@ _ADDRESSES = (
     *("s3.endpoint", "s3.public_endpoint", "preprocess.public_url", "serve.public_url"),
     *("compute.registry_url", "worker_keys.endpoint", "fly.api", "library.endpoint"),
     *("ocr.local_model_url", "ocr.cloud_model_url", "ocr.judge_model_url"),
+    *("ocr.s3_endpoint", "ocr.database_url"),
 )
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _ACCOUNT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")  # one part of a host name
