@@ -47,6 +47,10 @@ def find_in_text(root: HtmlElement, head: PageHead) -> FoundRecipe:
     """What the text of the page gives; empty fields where it gives nothing."""
     lines = page_lines(root)
     ingredients, steps = find_parts(lines)
+    if ingredients is None and steps is not None:
+        return FoundRecipe(
+            title=_title(lines, steps.first, head), steps=tuple(tidy_steps(list(steps.entries)))
+        )
     if ingredients is None:
         return FoundRecipe(title=_title(lines, len(lines), head), image_url=head.image_url)
     first = min(part.first for part in (ingredients, steps) if part)

@@ -5,11 +5,13 @@ What is valid is read as it is. Repairs are those that can mean only one thing; 
 
 import html
 import json
+import re
 
 LONGEST = 2_000_000
 _OPENINGS = ("//", "/*", "<![CDATA[", "<!--", "*/")
 _CLOSINGS = ("]]>", "-->", "*/", "//", "/*", ";")
 _MOST_DOCUMENTS = 20
+_BEGIN = re.compile(r"[\[{]\s{0,100}[\[{\"\]}]")
 _LOOK_AHEAD = 64
 _ESCAPABLE = '"\\/bfnrtu'
 
@@ -28,9 +30,10 @@ def read_json(text: str) -> tuple[list[object], bool]:
         documents = _decode(html.unescape(bare))
         if documents:
             return documents, True
-    begin = min((place for place in (bare.find("{"), bare.find("[")) if place >= 0), default=-1)
-    if begin < 0:
+    found = _BEGIN.search(bare)
+    if found is None:
         return [], False
+    begin = found.start()
     end = max(bare.rfind("}"), bare.rfind("]")) + 1
     documents = _decode(bare[begin:end]) if end > begin else []
     if documents:

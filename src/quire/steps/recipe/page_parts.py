@@ -4,11 +4,13 @@ Several places may look like a list of ingredients (a table of contents, a tease
 steps wins. Cost is linear in the number of lines, for a bounded number of headings.
 """
 
+import re
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
 from quire.steps.recipe.cooking_words import Part, ingredient_likeness, part_of_heading, step_likeness
+from quire.steps.recipe.ingredient import clean_line
 from quire.steps.recipe.rich_text import drop_numbers
 from quire.steps.recipe.tree_text import PSEUDO_HEADING, PageLine
 
@@ -16,6 +18,8 @@ _MOST_HEADINGS = 40
 _LONGEST_PART = 400
 _HEADING_BONUS = 2.0
 _HINT_BONUS = 2.0
+_PROSE = re.compile(r"(?:as|this|the|these|those|you|i|we|if|it|here|there|my|for|when|make|feel|note)\b", re.IGNORECASE)
+_COLUMNS = frozenset("amount quantity qty unit units measure measurement ingredient ingredients item menge zutat".split())
 
 
 class PagePart(Struct, frozen=True):
@@ -71,7 +75,7 @@ def _section(lines: Sequence[PageLine], place: int, own: Part) -> list[tuple[int
             if section:
                 break
             continue
-        if part is not None and (part is not Part.OTHER or line.level or not section):
+        if part is not None and (part is not Part.OTHER or line.level or not section or " " in line.text):
             break
         if 0 < line.level < PSEUDO_HEADING and section:
             above = 0 < heading.level < PSEUDO_HEADING
@@ -108,6 +112,8 @@ def _make_ingredients(section: list[tuple[int, PageLine]]) -> PagePart | None:
     for position, (number, line) in enumerate(section):
         behind = section[position + 1][1] if position + 1 < len(section) else None
         if line.level:
+            if _is_column_head(line.text):
+                continue
             if (
                 behind is not None
                 and not behind.level
@@ -128,18 +134,18 @@ def _make_ingredients(section: list[tuple[int, PageLine]]) -> PagePart | None:
             elif seen_item and (behind is None or not behind.item):
                 break
             continue
-        if (
-            not listed
-            and ingredient_likeness(line.text) < 0.3
-            and len(line.text.split()) > 12
-            and (not seen_item or line.text.endswith("."))
-        ):
+        if not listed and len(line.text.split()) > 12:
             if seen_item and step_likeness(line.text) >= 0.7:
                 break
-            continue
+            if _PROSE.match(line.text):
+                continue
         seen_item = True
         entries.append((number, line.text))
     return _part(entries, groups, numbered=False)
+
+
+def _is_column_head(text: str) -> bool:
+    return all(word.casefold().strip(":.") in _COLUMNS for word in text.split())
 
 
 def _make_steps(section: list[tuple[int, PageLine]]) -> PagePart | None:
