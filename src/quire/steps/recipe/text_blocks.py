@@ -22,12 +22,14 @@ def join_ingredients(lines: Sequence[str]) -> list[str]:
     joined: list[str] = []
     bulleted = sum(1 for line in lines if _BULLET.match(line)) * 2 > sum(1 for line in lines if line)
     width = max((len(line) for line in lines), default=0)
+    # Where ingredients begin in lower case, that is no sign of a wrapped line.
+    usual = sum(1 for line in lines if line[:1].isupper() or read_quantity(line)) * 2 >= sum(1 for line in lines if line)
     blank = True
     for line in lines:
         if not line:
             blank = True
             continue
-        if joined and not blank and _goes_on(joined[-1], line, bulleted=bulleted, width=width):
+        if joined and not blank and _goes_on(joined[-1], line, bulleted=bulleted, width=width if usual else 0):
             joined[-1] = f"{joined[-1]} {line.strip()}"
         else:
             joined.append(line)
@@ -51,6 +53,9 @@ def join_steps(lines: Sequence[str]) -> list[str]:
 
 def part_mixed(lines: Sequence[str]) -> tuple[list[str], list[str]]:
     """Lines of a card without headings, or with both columns run together: ingredients, and what belongs to steps."""
+    first_step = _first_number(lines)
+    if first_step:
+        return list(lines[:first_step]), list(lines[first_step:])
     ingredients: list[str] = []
     steps: list[str] = []
     last = ""
@@ -82,12 +87,23 @@ def part_mixed(lines: Sequence[str]) -> tuple[list[str], list[str]]:
     return ingredients, steps
 
 
+def _first_number(lines: Sequence[str]) -> int:
+    """Where numbered steps begin, if all ingredients stand above them; 0 if that cannot be told."""
+    places = [(place, int(found[1])) for place, line in enumerate(lines) if (found := _NUMBERED.match(line)) and not read_quantity(line)]
+    begin = next((place for place, number in places if number == 1), 0)
+    if begin < 2 or not any(place > begin and number == 2 for place, number in places):
+        return 0
+    below = [line for line in lines[begin:] if line]
+    counted = sum(1 for line in below if ingredient_likeness(line) >= 0.8 and not _NUMBERED.match(line))
+    return begin if counted * 3 < len(below) else 0
+
+
 def _goes_on(before: str, line: str, *, bulleted: bool, width: int) -> bool:
+    if before.count("(") > before.count(")"):
+        return True
     if _BULLET.match(line) or is_heading(line) or before.rstrip().endswith(":"):
         return False
-    if bulleted and _BULLET.match(before):
-        return True
-    if before.count("(") > before.count(")") or _GOES_ON.search(before):
+    if (bulleted and _BULLET.match(before)) or _GOES_ON.search(before):
         return True
     text = clean_line(line)
     first = text.split(" ", 1)[0]
@@ -96,7 +112,7 @@ def _goes_on(before: str, line: str, *, bulleted: bool, width: int) -> bool:
     if _CONTINUES.match(text) and not text[:1].isupper():
         return True
     # Ingredients often begin in lower case; only a full line is likely to be wrapped.
-    return text[:1].islower() and len(before) >= max(24, width * 0.75) and not is_unit(first)
+    return width > 0 and text[:1].islower() and len(before) >= max(24, width * 0.75) and not is_unit(first)
 
 
 def _join_at(lines: Sequence[str], begins: Callable[[str], bool]) -> list[str]:
@@ -117,14 +133,16 @@ def _join_paragraphs(lines: Sequence[str]) -> list[str]:
     inner = list(lines)
     while inner and not inner[-1]:
         inner.pop()
-    by_blank = "" in inner
+    blanks = sum(1 for line in inner if not line)
+    by_blank = blanks > 0
     paragraphs: list[str] = []
     ended = True
     for line in inner:
         if not line:
-            ended = ended or not paragraphs or bool(_SENTENCE_END.search(paragraphs[-1]))
+            # A page may end in the middle of a sentence; many blank lines part steps.
+            ended = ended or blanks >= 3 or not paragraphs or bool(_SENTENCE_END.search(paragraphs[-1]))
             continue
-        if ended and not (paragraphs and line[:1].islower()):
+        if ended and (blanks >= 3 or not (paragraphs and line[:1].islower())):
             paragraphs.append(line)
         else:
             paragraphs[-1] = f"{paragraphs[-1]} {line}"

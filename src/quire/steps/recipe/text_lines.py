@@ -15,7 +15,7 @@ _PAGE_NUMBER = re.compile(r"(?:[-–—\s]{0,4}(?:page|seite|p\.)?\s{0,2}\d{1,4}
 _COLUMN_GAP = re.compile(r"\s{4,}|\t+|\s\|\s")
 _SPACES = re.compile(r"[^\S\n]+")
 _KEPT_HYPHENS = frozenset(
-    "all self semi low high half full non medium bite well extra pre deep dry free thick thin skin bone whole self one two three four large small sugar fat oven stir pan cast room store over".split()
+    "all self semi low high half full non medium bite well extra pre deep free thick thin skin bone one two three four large small sugar fat oven".split()
 )
 _HYPHEN_END = re.compile(r"([^\W\d_]+)[-‐¬]$")
 _LIST_AND_STEP = re.compile(r"(?<=[a-z)0-9])\s(?=(?:\d{1,2}\.\s)?([A-Z][a-zé]{1,12})\s[a-z])")
@@ -37,11 +37,14 @@ def _part_columns(lines: list[str]) -> list[str]:
     """Where most lines have a wide gap, the page has two columns: the left one is read first."""
     split = [_COLUMN_GAP.split(line.strip(), maxsplit=1) for line in lines]
     with_gap = sum(1 for parts in split if len(parts) == 2 and parts[0] and parts[1])
+    with_gap += sum(1 for line in lines if line.strip() and len(line) - len(line.lstrip()) >= 16) if with_gap >= 3 else 0
     filled = sum(1 for line in lines if line.strip())
     if with_gap < 3 or with_gap * 10 < filled * 4:
         return lines
     first = next(place for place, parts in enumerate(split) if len(parts) == 2)
     last = max(place for place, parts in enumerate(split) if len(parts) == 2)
+    while last + 1 < len(lines) and lines[last + 1].strip():
+        last += 1  # one column is longer than the other
     region, left, right = range(first, last + 1), [], []
     for place in region:
         parts = split[place]
@@ -60,7 +63,7 @@ def part_interleaved(line: str) -> tuple[str, str] | None:
     if not read_quantity(clean_line(line)):
         return None
     for cut in _LIST_AND_STEP.finditer(line[:200]):
-        if cut[1].casefold() in VERBS and cut.start() >= 4:
+        if cut[1].casefold() in VERBS and cut.start() >= 4 and len(line[cut.end() :].split()) >= 4:
             return line[: cut.start()].strip(), line[cut.end() :].strip()
     return None
 

@@ -84,7 +84,7 @@ def _find(lines: list[str], title_hint: str) -> FoundRecipe:
     places = [(place, part) for place, line in enumerate(lines) if line and (part := _part_at(lines, place))]
     first = places[0][0] if places else len(lines)
     body: dict[Part, list[str]] = {part: [] for part in Part}
-    for (place, part), (end, _) in zip(places, [*places[1:], (len(lines), Part.OTHER)], strict=True):
+    for (place, part), (end, _) in zip(places, [*places[1:], (len(lines), Part.OTHER)], strict=False):
         body[part].extend([*([""] if body[part] else []), *lines[place + 1 : end]])
     head = lines[:first]
     if _BOTH.fullmatch(lines[first] if first < len(lines) else ""):
@@ -126,7 +126,7 @@ def _part_at(lines: Sequence[str], place: int) -> Part | None:
     line = lines[place]
     if _BOTH.fullmatch(line):
         return Part.INGREDIENTS
-    part = part_of_heading(line)
+    part = part_of_heading(line) if not line[:1].islower() or len(line.split()) <= 2 else None
     if part is Part.OTHER and (" " not in line.strip() or place < 3):
         return None
     return part if part is not None and (place + 1 < len(lines) or part is Part.OTHER) else None
@@ -156,7 +156,10 @@ def _may_be_title(line: str) -> bool:
 
 
 def _is_label(line: str) -> bool:
-    return bool(line) and len(line) <= 60 and bool(read_labels([line]).used) and not re.match(r"\s*\d+[.)]\s", line) and step_likeness(line) < 0.7 and ingredient_likeness(line) < 0.8
+    """Whether the line is a label and its value, and no part of a sentence."""
+    if not line or len(line) > 50 or line[:1].islower() or re.match(r"\d+[.)]", line):
+        return False
+    return bool(read_labels([line]).used) and step_likeness(line) < 0.7 and ingredient_likeness(line) < 0.8
 
 
 def _cut_steps(lines: list[str]) -> tuple[list[str], list[str]]:
