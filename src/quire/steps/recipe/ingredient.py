@@ -75,7 +75,7 @@ def is_heading(line: str) -> bool:
 
 def clean_line(line: str) -> str:
     """The line without bullets, and with single spaces."""
-    text = _SPACES.sub(" ", line[: _LONGEST_LINE * 4]).strip()
+    text = _SPACES.sub(" ", line).strip()
     bullet = _BULLET.match(text)
     return text[bullet.end() :] if bullet else text
 

@@ -5,7 +5,8 @@ each element is visited once.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from quire.steps.recipe.rich_text import read_line
 from quire.steps.recipe.tree_text import block_lines, inline_text
@@ -27,20 +28,20 @@ _NAMES = {
 _MICROFORMAT = frozenset(
     "fn ingredient instructions yield duration preptime cooktime photo summary p-name p-ingredient e-instructions p-yield dt-duration u-photo p-summary p-category".split()
 )
-_MOST_DEPTH = 200
+_MOST_RECIPES = 60
+_MOST_PROPERTIES = 1000
 
 
 def read_attributes(root: HtmlElement) -> list[dict[str, object]]:
     """The recipes of the page, and a last one of loose properties if the items hold no ingredients."""
-    recipes: list[dict[str, object]] = []
-    for element in root.iter("*"):
-        if _type_of(element) == "recipe":
-            item = _read_item(element, root)
-            if item:
-                recipes.append(item)
+    scopes = list(
+        islice((element for element in root.iter("*") if _type_of(element) == "recipe"), _MOST_RECIPES)
+    )
+    by_id = {element.get("id"): element for element in root.xpath("//*[@id]")} if scopes else {}
+    recipes = [item for item in (_read_item(scope, by_id) for scope in scopes) if item]
     if not any("recipeIngredient" in recipe for recipe in recipes):
         loose: dict[str, object] = {"@type": "Recipe"}
-        for element in root.xpath("//*[@itemprop or @property]"):
+        for element in root.xpath("//*[@itemprop or @property]")[:_MOST_PROPERTIES]:
             for name in _properties(element):
                 if name in {"recipeIngredient", "recipeInstructions"}:
                     _add(loose, name, _value(element, name))
@@ -77,7 +78,7 @@ def _class_properties(element: HtmlElement) -> list[str]:
     return [_NAMES[name.casefold()] for name in classes if name.casefold() in _MICROFORMAT]
 
 
-def _read_item(scope: HtmlElement, root: HtmlElement) -> dict[str, object]:
+def _read_item(scope: HtmlElement, by_id: Mapping[str, HtmlElement]) -> dict[str, object]:
     kind = _type_of(scope)
     item: dict[str, object] = {
         "@type": {"recipe": "Recipe", "howtostep": "HowToStep", "howtosection": "HowToSection"}.get(
@@ -87,7 +88,8 @@ def _read_item(scope: HtmlElement, root: HtmlElement) -> dict[str, object]:
     by_class = scope.get("itemtype") is None and scope.get("typeof") is None
     starts = [scope]
     for name in (scope.get("itemref") or "")[:500].split()[:20]:
-        starts.extend(found for found in root.xpath("//*[@id=$name]", name=name)[:1])
+        if name in by_id:
+            starts.append(by_id[name])
     for start in starts:
         for element in _elements(start, own=start is not scope):
             names = _class_properties(element) if by_class else _properties(element)
@@ -96,7 +98,7 @@ def _read_item(scope: HtmlElement, root: HtmlElement) -> dict[str, object]:
             kind = _type_of(element) if not by_class else ""
             for name in names:
                 value: object = (
-                    _read_item(element, root)
+                    _read_item(element, by_id)
                     if kind
                     in {
                         "howtostep",

@@ -47,7 +47,8 @@ _HINTS = (
     ("title", re.compile(r"recipe[-_]?(?:title|name)|(?:^|[\s_-])entry-title(?:$|[\s_-])")),
 )  # fmt: skip
 _SPACES = re.compile(r"\s+")
-_MOST_LINES = 20_000
+_MOST_LINES = 4_000
+_MOST_ELEMENTS = 40_000
 _MOST_DEPTH = 300
 PSEUDO_HEADING = 7
 
@@ -122,7 +123,7 @@ class _Walk:
         self._text: list[str] = []
         self._plain = self._bold = 0
         self._around = _Around()
-        self._lists = 0
+        self._lists = self._elements = 0
 
     def flush(self) -> None:
         text = _SPACES.sub(" ", "".join(self._text)).strip()
@@ -143,9 +144,12 @@ class _Walk:
             not isinstance(tag, str)
             or tag in _SKIPPED
             or depth > _MOST_DEPTH
+            or len(self.lines) >= _MOST_LINES
+            or self._elements >= _MOST_ELEMENTS
             or element.get("hidden") == "hidden"
         ):
             return
+        self._elements += 1
         around = self._inside(element, tag, outer)
         if around is None:
             return
