@@ -13,7 +13,7 @@ from quire.steps.recipe.duration import parse_minutes
 _KINDS = (
     ("prep", r"prep(?:aration)?(?:[ -]?time)?|active(?: time)?|hands[- ]on(?: time)?|vorbereitung(?:szeit)?|zubereitungszeit|temps de pr[ée]paration|tempo di preparazione"),
     ("cook", r"(?:cook(?:ing)?|bak(?:e|ing)|roast(?:ing)?|grill(?:ing)?)(?:[ -]?time)?|koch-?/?(?:back)?zeit|kochzeit|backzeit|garzeit|(?:temps de )?cuisson|tempo di cottura"),
-    ("total", r"total(?:[ -]?time)?|ready in|time|gesamtzeit|gesamt|temps total|tempo totale|duration|takes"),
+    ("total", r"total(?:[ -]?time)?|ready in|(?:^|[|•·;]\s?)time|gesamtzeit|gesamt|temps total|tempo totale|duration|takes"),
 )  # fmt: skip
 _TIME = tuple(
     (
