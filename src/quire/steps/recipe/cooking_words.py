@@ -120,7 +120,9 @@ def step_likeness(line: str) -> float:
     words = [word.casefold() for word in _WORD.findall(text[:600])]
     if not words:
         return 0.0
-    if words[0] in VERBS and not (read_quantity(text)):
+    if words[0] in STAND_ALONE and words[1:2] == ["of"]:
+        return 0.1
+    if words[0] in VERBS and not read_quantity(text):
         return 1.0 if len(words) > 2 else 0.7
     verbs = sum(1 for word in words if word in VERBS)
     if len(words) >= 5 and verbs and (words[0] in _LEADS or text.rstrip().endswith((".", "!", ")"))):

@@ -93,7 +93,9 @@ def _without_quantity(text: str, notes: list[str]) -> Ingredient:
 
 def _stands_alone(word: str) -> bool:
     """Whether the word is a unit without a number: `Pinch of salt`, `cup of sugar`."""
-    return unit_key(word) in STAND_ALONE or (is_unit(word) and unit_key(word) not in AMBIGUOUS and len(word) > 2)
+    return unit_key(word) in STAND_ALONE or (
+        is_unit(word) and unit_key(word) not in AMBIGUOUS and len(word) > 2
+    )
 
 
 def _with_quantity(text: str, quantity: Quantity, notes: list[str]) -> Ingredient:
@@ -188,7 +190,7 @@ def _take_second_measure(rest: str, notes: list[str]) -> str:
     measure = _NUMBER_AND_UNIT.match(rest, joint.end()) or re.compile(
         r"([\d./⁄,½¼¾⅓⅔⅛]+(?: \d/\d)?) ([A-Za-z]{1,12})\.?(?=[\s,)/(]|$)"
     ).match(rest, joint.end())
-    if measure is None or unit_key(measure[2]) not in MEASURES and measure[2] not in {"T", "t"}:
+    if measure is None or (unit_key(measure[2]) not in MEASURES and measure[2] not in {"T", "t"}):
         return rest
     notes.append(rest[: measure.end()].strip(" /|"))
     return rest[measure.end() :]

@@ -86,4 +86,4 @@ def _is_no_quantity(line: str, end: int) -> bool:
     rest = line[end : end + 3].casefold()
     if rest[:1] in {".", ")"} and (rest[1:2].isspace() or rest[1:2].isalpha()) and "(" not in line[:end]:
         return True  # a number of a list
-    return rest[:2] in {"st", "nd", "rd", "th"} and not rest[2:3].isalpha() or rest[:1] in {"°", "%"}
+    return (rest[:2] in {"st", "nd", "rd", "th"} and not rest[2:3].isalpha()) or rest[:1] in {"°", "%"}

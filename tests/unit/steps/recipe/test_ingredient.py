@@ -5,10 +5,10 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.situations.recipe_texts import read_truth, recipe_texts
 
 from quire.model.recipe import Ingredient
 from quire.steps.recipe.ingredient import clean_line, is_heading, parse_ingredient, write_ingredient
-from tests.situations.recipe_texts import read_truth, recipe_texts
 
 # line | quantity | unit | name | notes
 LINES = """
@@ -244,7 +244,9 @@ def words_of(text: str) -> list[str]:
 
 def assert_covers(line: str) -> None:
     parsed = parse_ingredient(line)
-    kept = words_of(" ".join(part for part in (parsed.quantity, parsed.unit, parsed.name, parsed.notes) if part))
+    kept = words_of(
+        " ".join(part for part in (parsed.quantity, parsed.unit, parsed.name, parsed.notes) if part)
+    )
     lost = [word for word in set(words_of(line)) - set(kept) if word not in CONNECTING]
     # A misread `l` or `I` is written as the 1 that it is.
     assert lost == [], (line, parsed)
@@ -267,12 +269,17 @@ def test_the_lines_of_real_recipes_keep_their_words(name: str):
         assert_covers(line)
 
 
-@pytest.mark.parametrize("line", ["For the sauce:", "Spices:", "For the dough", "Für den Teig", "Pour la pâte :", "Dough:"])
+@pytest.mark.parametrize(
+    "line", ["For the sauce:", "Spices:", "For the dough", "Für den Teig", "Pour la pâte :", "Dough:"]
+)
 def test_a_heading_is_told_from_an_ingredient(line: str):
     assert is_heading(line)
 
 
-@pytest.mark.parametrize("line", ["salt", "2 cups flour:", "1 onion", "", "butter for frying the onions and the garlic, and more:" * 3])
+@pytest.mark.parametrize(
+    "line",
+    ["salt", "2 cups flour:", "1 onion", "", "butter for frying the onions and the garlic, and more:" * 3],
+)
 def test_an_ingredient_is_no_heading(line: str):
     assert not is_heading(line)
 

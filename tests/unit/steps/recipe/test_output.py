@@ -4,13 +4,13 @@ import json
 
 import msgspec
 import pytest
+from tests.situations.recipe_pages import page_bytes
+from tests.situations.recipe_texts import recipe_texts
 
 from quire.model.recipe import RecipeDraft, RecipeSource
 from quire.steps.recipe.output import write_json, write_json_ld, write_text
 from quire.steps.recipe.page import parse_client_page, parse_page
 from quire.steps.recipe.text_recipe import structure_text
-from tests.situations.recipe_pages import page_bytes
-from tests.situations.recipe_texts import recipe_texts
 
 TEXTS = recipe_texts()
 URL = "https://kitchen.example/r/1"

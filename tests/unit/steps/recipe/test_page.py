@@ -6,11 +6,11 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.situations.recipe_pages import PAGES, STRATEGIES, page_bytes
+from tests.situations.recipe_texts import read_truth, recipe_texts
 
 from quire.model.recipe import ParsedPage, ParserStrategy, RecipeErrorCode
 from quire.steps.recipe.page import MAX_PAGE_BYTES, parse_client_page, parse_page
-from tests.situations.recipe_pages import PAGES, STRATEGIES, page_bytes
-from tests.situations.recipe_texts import read_truth, recipe_texts
 
 TEXTS = recipe_texts()
 URL = "https://kitchen.example/r/1"
@@ -41,7 +41,9 @@ def test_all_ingredients_and_steps_of_every_recipe_are_found(name: str):
         assert page.parser_strategy == STRATEGIES[name]
 
 
-@pytest.mark.parametrize("name", ["json_ld_object", "json_ld_graph", "microdata", "blog_headings", "line_breaks"])
+@pytest.mark.parametrize(
+    "name", ["json_ld_object", "json_ld_graph", "microdata", "blog_headings", "line_breaks"]
+)
 def test_times_servings_and_tags_are_found(name: str):
     page = read(name, "breakfast-wrap")
 
@@ -167,10 +169,48 @@ def test_no_page_makes_the_parser_raise(html: str):
     assert (page.recipe is None) == (page.error_code is not None)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["@type", "@id", "name", "text", "itemListElement", "recipeIngredient", "recipeInstructions", "image", "url", "recipeYield", "totalTime", "keywords", "value", "item"]), inner), max_leaves=20))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "@type",
+                        "@id",
+                        "name",
+                        "text",
+                        "itemListElement",
+                        "recipeIngredient",
+                        "recipeInstructions",
+                        "image",
+                        "url",
+                        "recipeYield",
+                        "totalTime",
+                        "keywords",
+                        "value",
+                        "item",
+                    ]
+                ),
+                inner,
+            )
+        ),
+        max_leaves=20,
+    )
+)
 @settings(max_examples=150)
 def test_any_shape_of_json_ld_is_taken(fields: object):
-    node = {"@type": "Recipe", "recipeIngredient": fields, "recipeInstructions": fields, "name": fields, "image": fields, "recipeYield": fields, "totalTime": fields, "keywords": fields}
+    node = {
+        "@type": "Recipe",
+        "recipeIngredient": fields,
+        "recipeInstructions": fields,
+        "name": fields,
+        "image": fields,
+        "recipeYield": fields,
+        "totalTime": fields,
+        "keywords": fields,
+    }
     page = parse_client_page([json.dumps(node), json.dumps([fields, node])], None, source_url=URL)
 
     assert (page.recipe is None) == (page.error_code is not None)

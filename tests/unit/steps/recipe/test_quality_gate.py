@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from quire.steps.recipe.quality_gate import QualityLimits, check_quality
 from tests.situations.recipe_cards import CARDS, add_noise
 from tests.situations.recipe_texts import recipe_texts
+
+from quire.steps.recipe.quality_gate import QualityLimits, check_quality
 
 TEXTS = recipe_texts()
 

@@ -8,7 +8,15 @@ BASE = "https://kitchen.example/r/1"
 
 
 @pytest.mark.parametrize(
-    "kind", ["Recipe", "recipe", ["Article", "Recipe"], "http://schema.org/Recipe", "https://schema.org/Recipe/", "schema:Recipe"]
+    "kind",
+    [
+        "Recipe",
+        "recipe",
+        ["Article", "Recipe"],
+        "http://schema.org/Recipe",
+        "https://schema.org/Recipe/",
+        "schema:Recipe",
+    ],
 )
 def test_a_recipe_is_known_by_its_type(kind: object):
     assert has_type({"@type": kind}, "recipe")
@@ -37,7 +45,9 @@ def test_the_picture_has_many_shapes(image: object):
     assert find_image(image, BASE, by_id) == "https://kitchen.example/a.jpg"
 
 
-@pytest.mark.parametrize("image", ["data:image/png;base64,xx", "javascript:alert(1)", "ftp://a.b/c", "http://[", 3, None, {}, []])
+@pytest.mark.parametrize(
+    "image", ["data:image/png;base64,xx", "javascript:alert(1)", "ftp://a.b/c", "http://[", 3, None, {}, []]
+)
 def test_no_picture_is_no_address(image: object):
     assert find_image(image, BASE, {}) == ""
 
@@ -59,7 +69,10 @@ def test_ingredients_have_many_shapes(given: object, lines: tuple[str, ...]):
     assert read_recipe({"recipeIngredient": given}).ingredients == lines
 
 
-@pytest.mark.parametrize(("given", "minutes"), [("PT1H20M", 80), (45, 45), ({"maxValue": "PT30M"}, 30), (-28284331, None), ("", None), ([], None)])
+@pytest.mark.parametrize(
+    ("given", "minutes"),
+    [("PT1H20M", 80), (45, 45), ({"maxValue": "PT30M"}, 30), (-28284331, None), ("", None), ([], None)],
+)
 def test_times_have_many_shapes(given: object, minutes: int | None):
     assert read_recipe({"totalTime": given}).total_minutes == minutes
 

@@ -5,13 +5,13 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.situations.recipe_cards import CARDS, add_noise
+from tests.situations.recipe_texts import read_truth, recipe_texts
 
 from quire.model.errors import Reject
 from quire.model.recipe import RecipeSource
 from quire.steps.recipe.ingredient import parse_ingredient
 from quire.steps.recipe.text_recipe import read_ocr_texts, structure_text
-from tests.situations.recipe_cards import CARDS, add_noise
-from tests.situations.recipe_texts import read_truth, recipe_texts
 
 TEXTS = recipe_texts()
 SOURCE = RecipeSource(type="image", ocr_tier_used="tesseract")
@@ -110,11 +110,9 @@ def test_paragraphs_without_numbers_are_steps_and_one_paragraph_is_cut_into_sent
         "Toast the bread.",
         "Spread the butter.",
     )
-    assert structure_text(head + "Toast the bread. Spread the butter\non it. Serve.", source=SOURCE).steps == (
-        "Toast the bread.",
-        "Spread the butter on it.",
-        "Serve.",
-    )
+    assert structure_text(
+        head + "Toast the bread. Spread the butter\non it. Serve.", source=SOURCE
+    ).steps == ("Toast the bread.", "Spread the butter on it.", "Serve.")
 
 
 def test_the_hint_is_the_title_where_the_text_has_none():
@@ -159,7 +157,27 @@ def test_the_pages_of_a_recipe_are_joined_in_order():
 @settings(max_examples=200)
 @given(
     st.lists(
-        st.sampled_from(["Ingredients", "Directions", "2 cups flour", "Mix.", "", "1.", "a-", "b", "(", "Prep: 5 min", "Notes", "   x", "\t", "•", "Serves 4", "é", "12"]),
+        st.sampled_from(
+            [
+                "Ingredients",
+                "Directions",
+                "2 cups flour",
+                "Mix.",
+                "",
+                "1.",
+                "a-",
+                "b",
+                "(",
+                "Prep: 5 min",
+                "Notes",
+                "   x",
+                "\t",
+                "•",
+                "Serves 4",
+                "é",
+                "12",
+            ]
+        ),
         max_size=30,
     ).map("\n".join)
 )
@@ -173,7 +191,9 @@ def test_no_text_makes_the_rules_raise_anything_but_a_refusal(text: str):
         assert draft.steps
 
 
-@pytest.mark.parametrize("sign", ["abc-\n", "a\t\tb\n", "1. ", "x\n", "(", "1 cup a\n", "Mix all. ", "Ingredients\n", "Prep: 1 "])
+@pytest.mark.parametrize(
+    "sign", ["abc-\n", "a\t\tb\n", "1. ", "x\n", "(", "1 cup a\n", "Mix all. ", "Ingredients\n", "Prep: 1 "]
+)
 def test_a_hostile_text_comes_to_an_end(sign: str):
     text = f"Title\nIngredients\n1 cup a\n{sign * (400_000 // len(sign))}"
     try:

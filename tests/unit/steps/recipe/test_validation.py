@@ -23,7 +23,9 @@ def test_a_whole_draft_has_no_problems():
 
 
 def test_every_lack_has_its_path():
-    draft = RecipeDraft(title=" T ", ingredients=(Ingredient(name=" "),), steps=("",), source=RecipeSource(type="text"))
+    draft = RecipeDraft(
+        title=" T ", ingredients=(Ingredient(name=" "),), steps=("",), source=RecipeSource(type="text")
+    )
 
     assert fields(draft) == ["title", "ingredients", "ingredients.0.name", "steps", "steps.0"]
 
@@ -37,11 +39,25 @@ def test_times_must_be_sane():
 def test_nothing_may_be_endless():
     long = "x" * 20_000
     draft = structs.replace(
-        DRAFT, title=long, description=long, servings=long, steps=("a",) * 301, tags=("",), ingredients=(Ingredient(name=long),) * 301
+        DRAFT,
+        title=long,
+        description=long,
+        servings=long,
+        steps=("a",) * 301,
+        tags=("",),
+        ingredients=(Ingredient(name=long),) * 301,
     )
     found = fields(draft)
 
-    assert {"title", "description", "servings", "steps", "ingredients", "tags.0", "ingredients.0.name"} <= set(found)
+    assert {
+        "title",
+        "description",
+        "servings",
+        "steps",
+        "ingredients",
+        "tags.0",
+        "ingredients.0.name",
+    } <= set(found)
 
 
 def test_problems_are_told_in_one_line():
