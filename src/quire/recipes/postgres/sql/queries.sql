@@ -48,10 +48,11 @@ FROM recipe_jobs
 WHERE status IN ('PENDING', 'RUNNING') AND stage <> 'RECEIVED' AND updated_at < %s AND id > %s ORDER BY id LIMIT %s
 
 -- name: unsaved_jobs
+-- What was written by hand is saved with its job.
 SELECT id, user_id, job_type, url, use_llm_fallback, job_data, status, stage, result, error_code, error_message, attempts,
        batch_id, ingestion_id, revision, created_at, updated_at, started_at, completed_at, committed_at, abandoned_at,
        canceled_at
-FROM recipe_jobs WHERE status = 'COMPLETE' AND completed_at < %s ORDER BY completed_at, no LIMIT %s
+FROM recipe_jobs WHERE status = 'COMPLETE' AND job_type <> 'manual' AND completed_at < %s ORDER BY completed_at, no LIMIT %s
 
 -- name: insert_recipe
 INSERT INTO recipes (id, user_id, job_id, recipe, created_at) VALUES (%s, %s, %s, %s, %s)
