@@ -16,7 +16,7 @@ def is_valid_id(message_id: str) -> bool:
     return 0 < len(message_id) <= MAX_ID_CHARACTERS and _UNFIT.search(message_id) is None
 
 
-def check_messages(messages: Sequence[Message]) -> list[Message]:
+def check_messages(messages: Sequence[Message], *, max_bytes: int = MAX_MESSAGE_BYTES) -> list[Message]:
     """The messages, each id once: the first counts. Raises Reject for the first invalid one."""
     known: dict[str, Message] = {}
     for message in messages:
@@ -32,9 +32,9 @@ def check_messages(messages: Sequence[Message]) -> list[Message]:
                 f"{LEAST} (last)",
                 code="bad_message",
             )
-        if len(message.body) > MAX_MESSAGE_BYTES:
+        if len(message.body) > max_bytes:
             raise Reject(
-                f"message {message.id} has {len(message.body)} bytes, the limit is {MAX_MESSAGE_BYTES}: "
+                f"message {message.id} has {len(message.body)} bytes, the limit is {max_bytes}: "
                 "store its content as a blob and send the key",
                 code="message_too_large",
             )

@@ -24,6 +24,7 @@ def find_contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], s
     """Problems between valid values, each with the keys it follows from."""
     yield from _of_the_store(settings)
     yield from _of_the_engine(settings)
+    yield from _of_redis(settings)
     yield from _of_uploads(settings)
     yield from _of_machines(settings)
     yield from _of_worker_keys(settings)
@@ -59,9 +60,6 @@ def _of_the_engine(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     if settings.ledger == "postgres" and not settings.postgres.dsn:
         problem = 'ledger is "postgres" but postgres.dsn is not set; set it or QUIRE_POSTGRES_DSN'
         yield ("ledger", "postgres.dsn"), problem
-    if settings.queue_store == "redis" and not settings.redis.url:
-        problem = 'queue_store is "redis" but redis.url is not set; set it or QUIRE_REDIS_URL'
-        yield ("queue_store", "redis.url"), problem
     if settings.ray.address.lower().startswith("ray:"):
         problem = (
             "ray.address must be host:port of a cluster that this machine is a node of; ray:// is not used"
@@ -87,6 +85,13 @@ def _of_the_engine(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         names = (f"{table}.first_delay_seconds", f"{table}.longest_delay_seconds")
         if delays.first_delay_seconds > delays.longest_delay_seconds:
             yield names, f"{names[0]} is greater than {names[1]}; lower the one or raise the other"
+
+
+def _of_redis(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    for name, chosen in (("queue_store", "redis"), ("envelopes.transport", "lists")):
+        if value_of(settings, name) == chosen and not settings.redis.url:
+            problem = f'{name} is "{chosen}" but redis.url is not set; set it or QUIRE_REDIS_URL'
+            yield (name, "redis.url"), problem
 
 
 def _of_uploads(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from quire.model.step import SandboxMode
 from quire.settings.basics import Secret, about, cores
 from quire.settings.compute import ComputeSettings, FlySettings, LocalSettings, RaySettings, WorkerKeySettings
+from quire.settings.envelopes import EnvelopeSettings
 from quire.settings.library import Library
 from quire.settings.server import (
     ArchiveSettings,
@@ -174,6 +175,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     s3: S3Settings = S3Settings()
     postgres: PostgresSettings = PostgresSettings()
     redis: RedisSettings = RedisSettings()
+    envelopes: EnvelopeSettings = EnvelopeSettings()
     preprocess: PreprocessSettings = PreprocessSettings()
     input_stall_seconds: Annotated[
         float, about("longest wait for a network share with inputs to go on", gt=0, le=86_400)

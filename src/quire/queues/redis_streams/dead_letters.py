@@ -8,6 +8,7 @@ import json
 from quire.model.errors import Missing
 from quire.queues.checksums import is_intact, unseal
 from quire.queues.port import DEDUPE_SECONDS, DeadLetter, DeadLetterFilter
+from quire.queues.redis_server import Argument, Server
 from quire.queues.redis_streams.keys import (
     RedisKeys,
     decode_id,
@@ -17,7 +18,6 @@ from quire.queues.redis_streams.keys import (
     format_moment,
     read_moment,
 )
-from quire.queues.redis_streams.server import Argument, Server
 from quire.queues.rows import has_text, list_ids, read_history
 
 _FIELDS = 10

@@ -10,6 +10,7 @@ from quire.model.ids import Ids
 from quire.queues.checks import check_messages
 from quire.queues.checksums import check_leased, compute_checksum, lease_intact, seal, unseal
 from quire.queues.port import DEDUPE_SECONDS, LeasedMessage, Message
+from quire.queues.redis_server import Argument, Server
 from quire.queues.redis_streams.keys import (
     RedisKeys,
     build_entry_end,
@@ -19,7 +20,6 @@ from quire.queues.redis_streams.keys import (
     format_moment,
     read_moment,
 )
-from quire.queues.redis_streams.server import Argument, Server
 
 # Longer waits end in between: so a connection that died silently is noticed.
 LONGEST_WAIT_SECONDS = 300.0

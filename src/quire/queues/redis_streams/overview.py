@@ -5,6 +5,7 @@ import math
 
 from quire.queues.checksums import is_intact, unseal
 from quire.queues.port import DEDUPE_SECONDS, QueueCounter, QueueDepth, QueuedMessage
+from quire.queues.redis_server import Server
 from quire.queues.redis_streams.keys import (
     RedisKeys,
     decode_id,
@@ -13,7 +14,6 @@ from quire.queues.redis_streams.keys import (
     format_moment,
     read_moment,
 )
-from quire.queues.redis_streams.server import Server
 
 _FIELDS = 7
 # A script blocks the server: purge and sweep take this many at a time, some 20 ms.

@@ -2,7 +2,7 @@
 
 from quire.model.errors import Bug, Misconfigured
 from quire.model.probe import Probe
-from quire.queues.redis_streams.server import Server
+from quire.queues.redis_server import Server
 
 OLDEST = (6, 2)
 

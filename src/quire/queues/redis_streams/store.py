@@ -2,12 +2,14 @@
 
 from quire.model.ids import Ids
 from quire.model.probe import Probe
+from quire.queues.redis_server import CONNECTIONS, TIMEOUT_SECONDS, Server
 from quire.queues.redis_streams import probe
 from quire.queues.redis_streams.dead_letters import RedisDeadLetters
 from quire.queues.redis_streams.keys import RedisKeys
 from quire.queues.redis_streams.messages import RedisMessages
 from quire.queues.redis_streams.overview import RedisOverview
-from quire.queues.redis_streams.server import CONNECTIONS, TIMEOUT_SECONDS, Server
+
+SCRIPTS = "quire.queues.redis_streams.lua"
 
 
 class RedisStreamQueues(RedisMessages, RedisDeadLetters, RedisOverview):
@@ -26,7 +28,7 @@ class RedisStreamQueues(RedisMessages, RedisDeadLetters, RedisOverview):
 
         Raises Misconfigured for a missing extra, a malformed URL or prefix.
         """
-        self._server = Server(url, connections=connections, timeout_seconds=timeout_seconds)
+        self._server = Server(url, scripts=SCRIPTS, connections=connections, timeout_seconds=timeout_seconds)
         self._keys = RedisKeys(prefix)
         self._ids = ids
 

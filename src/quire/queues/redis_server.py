@@ -1,4 +1,4 @@
-"""One Redis server: connections, scripts, and its errors as ours.
+"""One Redis server: connections, scripts, and its errors as ours. Shared by the adapters on Redis.
 
 A script is called by its digest and loaded when the server does not know it, as after a restart. No call is
 repeated after a lost connection: it may have been executed. The password is in no message.
@@ -18,11 +18,6 @@ Argument = str | bytes | int
 
 CONNECTIONS = 8
 TIMEOUT_SECONDS = 10.0
-_SCRIPTS = "quire.queues.redis_streams.lua"
-_NAMES = (
-    *("acknowledge", "dead_letter", "dead_letters", "depth", "extend", "forget", "lease", "news"),
-    *("next_due", "peek", "purge", "release", "resolve", "send", "sweep"),
-)
 # By the first word of an answer, for which the library may have a class instead; inside a script it comes
 # after the script's own name and line.
 _FULL = re.compile(r"\b(OutOfMemoryError|OOM|No space left)\b")
@@ -36,16 +31,21 @@ _REFUSED = re.compile(
 )
 
 
-def _load_script(name: str) -> bytes:
-    folder = resources.files(_SCRIPTS)
-    return b"\n".join(folder.joinpath(f"{part}.lua").read_bytes() for part in ("shared", name))
+def _load_scripts(package: str) -> dict[str, bytes]:
+    """By name, the text of each script with what the package's scripts share in front."""
+    folder = resources.files(package)
+    texts = {one.name.removesuffix(".lua"): one for one in folder.iterdir() if one.name.endswith(".lua")}
+    shared = texts.pop("shared").read_bytes()
+    return {name: b"\n".join((shared, text.read_bytes())) for name, text in sorted(texts.items())}
 
 
 class Server:
     """Connects when it is first used; end with `await close()`, after which it connects again when used."""
 
-    def __init__(self, url: str, *, connections: int, timeout_seconds: float) -> None:
-        """Raises Misconfigured for a missing extra or a malformed URL."""
+    def __init__(self, url: str, *, scripts: str, connections: int, timeout_seconds: float) -> None:
+        """`scripts` is the package with the Lua files. Raises Misconfigured for a missing extra or a
+        malformed URL.
+        """
         try:
             from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis
             from redis.asyncio.retry import Retry
@@ -77,7 +77,7 @@ class Server:
         place = known.get("path") or f"{known.get('host', 'localhost')}:{known.get('port', 6379)}"
         self.name = f"Redis {place}/{known.get('db', 0) or 0}"
         self._password = str(known.get("password") or "")
-        self._texts = {name: _load_script(name) for name in _NAMES}
+        self._texts = _load_scripts(scripts)
         # The digest by which Redis knows a script; not for security.
         self._digests = {
             name: hashlib.sha1(text, usedforsecurity=False).hexdigest() for name, text in self._texts.items()
@@ -122,6 +122,12 @@ class Server:
         last = [entry for _, entry in answers]
         with self._translate_errors():
             await self._waiting.execute_command("XREAD", "BLOCK", milliseconds, "STREAMS", *places, *last)
+
+    async def wait_for_item(self, key: bytes, end: str, *, seconds: float) -> None:
+        """Returns at once when a list has items; otherwise waits for one, which stays where it is."""
+        with self._translate_errors():
+            # From an end to the same end: the only command of 6.2 that waits for an item and takes none.
+            await self._waiting.execute_command("BLMOVE", key, key, end, end, seconds)
 
     async def _run(
         self,
