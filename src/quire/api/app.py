@@ -18,6 +18,7 @@ from quire.api import (
     control,
     iiif,
     ingest,
+    ocr,
     task_answers,
     webhooks,
 )
@@ -38,6 +39,7 @@ ROUTES = (
     *webhooks.ROUTES,
     *callbacks.ROUTES,
     *task_answers.ROUTES,
+    *ocr.ROUTES,
     *administration.ROUTES,
     *about.ROUTES,
 )

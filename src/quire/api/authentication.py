@@ -27,6 +27,7 @@ Origin = Callable[[str], Awaitable[tuple[str, str]]]
 ANONYMOUS = Caller(name="anonymous")
 _PORTS = {"http": 80, "https": 443}
 _READS = frozenset({"GET", "HEAD"})
+APP_KEY = "x-jarvis-app-key"
 
 
 class Authenticator:
@@ -56,7 +57,7 @@ class Authenticator:
         """Raises Reject `unauthorized` or `forbidden`, Missing, or Retry `rate_limited`."""
         if route.scope is None:
             return ANONYMOUS
-        key = await self._key(request)
+        key = await self._key(request, route)
         if key is None:
             if not self._is_for_any_page(route):
                 self._check_host(request)
@@ -86,8 +87,10 @@ class Authenticator:
         uploads = self._foreign_uploads and route.scope is Scope.SUBMIT
         return route.pages and (route.method in _READS or uploads)
 
-    async def _key(self, request: ApiRequest) -> ApiKey | None:
+    async def _key(self, request: ApiRequest, route: Route) -> ApiKey | None:
         said = request.headers.get("authorization")
+        if said is None and route.app_key and APP_KEY in request.headers:
+            said = f"Bearer {request.headers[APP_KEY]}"
         if said is None:
             if self._anonymous:
                 return None

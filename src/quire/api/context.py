@@ -18,6 +18,7 @@ from quire.ingest.cleanup import CleanupPolicy
 from quire.ingest.context import IngestContext
 from quire.ledger.port import OperatorAction
 from quire.ledger.submissions import NO_QUOTA, OwnerQuota
+from quire.ocr.service import OcrService
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -55,6 +56,7 @@ class ApiContext(Struct, frozen=True, kw_only=True):
     cleaning_seconds: float = 0.0  # how often this server cleans up; 0: never
     streams: set[int] = field(default_factory=set)  # open streams of events
     checks: RememberedChecks = field(default_factory=RememberedChecks)
+    ocr: OcrService | None = None
 
     @property
     def batches(self) -> BatchContext:

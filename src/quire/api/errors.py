@@ -35,8 +35,10 @@ BY_CODE = {
     "slow_client": 408,
     "too_large": 413,
     "idempotency_conflict": 422,
+    "bad_ocr_request": 422,
     "quota": 429,
     "rate_limited": 429,
+    "too_busy": 429,
 }
 BY_KIND: tuple[tuple[type[QuireError], int], ...] = (
     (Missing, 404),
