@@ -19,6 +19,8 @@ from quire.ingest.context import IngestContext
 from quire.ledger.port import OperatorAction
 from quire.ledger.submissions import NO_QUOTA, OwnerQuota
 from quire.ocr.service import OcrService
+from quire.recipes.context import RecipeContext
+from quire.recipes.photos import PhotoRules
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -41,6 +43,9 @@ class ApiContext(Struct, frozen=True, kw_only=True):
     queues: administration.QueueContext
     webhooks: WebhookContext
     keys: ApiKeyContext
+    recipes: RecipeContext
+    photos: PhotoRules = PhotoRules()
+    max_photo_bytes: int = 10 << 20
     secrets: tuple[bytes, ...]  # by one of which URLs of callbacks and tokens of tasks are signed
     stopping: asyncio.Event
     faltering: asyncio.Event = field(default_factory=asyncio.Event)  # the engine loop of this server is down

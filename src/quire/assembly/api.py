@@ -26,6 +26,8 @@ from quire.events.webhooks import WebhookContext
 from quire.ingest.context import IngestLimits, build_ingest_context
 from quire.ledger.submissions import OwnerQuota
 from quire.model.errors import Misconfigured
+from quire.recipes.context import RecipeContext
+from quire.recipes.photos import PhotoRules
 from quire.settings import Settings
 from quire.system import LoopSignal
 
@@ -37,6 +39,7 @@ def build_api_context(
     components: Components,
     presigned: PresignedUploads,
     *,
+    recipes: RecipeContext,
     stopping: asyncio.Event,
     wake: Callable[[], None],
     delivered: Callable[[AttemptAddress], None] = lambda _: None,
@@ -68,6 +71,9 @@ def build_api_context(
             ids=components.ids,
         ),
         keys=ApiKeyContext(store=components.api_keys, clock=components.clock, ids=components.ids),
+        recipes=recipes,
+        photos=PhotoRules(sandbox=settings.sandbox),
+        max_photo_bytes=settings.recipes.max_image_bytes,
         secrets=load_valid_secrets(settings),
         stopping=stopping,
         public_url=settings.serve.public_url,

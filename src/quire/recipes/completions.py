@@ -74,7 +74,7 @@ async def _take(context: RecipeContext, job: RecipeJob, completed: OcrCompleted)
         if job.error_code is None:
             job = fail(job, code or "", message, now=now)
         await context.recipes.replace_job(job)
-        context.notifier.notify(job.id)
+        context.job_ends.notify(job.id)
         return True
     reading = _to_reading(completed) if code is None else OcrReading(error_code=code, error_message=message)
     job = await context.recipes.replace_job(begin(_count_attempt(job), ImportStage.OCR_DONE, now=now))

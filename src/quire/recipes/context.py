@@ -1,7 +1,5 @@
 """The components and rules of recipe import, built in `assembly` and handed in."""
 
-import asyncio
-import weakref
 from collections.abc import Callable
 
 from msgspec import Struct, field
@@ -12,6 +10,7 @@ from quire.engine.retry import RetryPolicy
 from quire.model.envelopes import RECIPE_QUEUE, ImageRef
 from quire.model.plan import Plan
 from quire.queues.port import MessageQueues
+from quire.recipes.job_ends import JobNotifier
 from quire.recipes.port import RecipeStore
 from quire.steps.recipe.quality_gate import QualityLimits
 
@@ -42,20 +41,6 @@ class RecipeRules(Struct, frozen=True, kw_only=True):
     ocr_attempts: int = 3
 
 
-class JobNotifier:
-    """Wakes those who wait in this process for the end of an import."""
-
-    def __init__(self) -> None:
-        self._events: weakref.WeakValueDictionary[str, asyncio.Event] = weakref.WeakValueDictionary()
-
-    def watch(self, job_id: str) -> asyncio.Event:
-        return self._events.setdefault(job_id, asyncio.Event())
-
-    def notify(self, job_id: str) -> None:
-        if (event := self._events.get(job_id)) is not None:
-            event.set()
-
-
 class RecipeContext(BatchContext, frozen=True, kw_only=True):
     """`secrets` sign the tokens of tasks, the first of them new ones; `wake` is called when the outbox has
     something to send or a task was answered.
@@ -67,7 +52,7 @@ class RecipeContext(BatchContext, frozen=True, kw_only=True):
     secrets: tuple[bytes, ...]
     rules: RecipeRules = RecipeRules()
     policy: RetryPolicy = RetryPolicy()
-    notifier: JobNotifier = field(default_factory=JobNotifier)
+    job_ends: JobNotifier = field(default_factory=JobNotifier)
     wake: Callable[[], None] = lambda: None
 
     @property

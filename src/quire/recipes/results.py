@@ -51,7 +51,7 @@ async def finish(context: RecipeContext, job: RecipeJob, outcome: ImportOutcome 
             job = await context.recipes.get_job(job.id)
     else:
         raise Stale(f"the import {job.id} keeps changing")
-    context.notifier.notify(job.id)
+    context.job_ends.notify(job.id)
     if job.status in {JobStatus.COMPLETE, JobStatus.ERROR}:
         await _tell(context, job)
     return job

@@ -67,7 +67,7 @@ async def cancel_import(context: RecipeContext, user_id: str, job_id: str, *, ac
         except Stale:
             continue
         await _cancel_batch(context, job, actor)
-        context.notifier.notify(job.id)
+        context.job_ends.notify(job.id)
         return job
     raise Stale(f"the import {job_id[:80]} keeps changing")
 

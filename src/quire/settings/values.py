@@ -12,6 +12,7 @@ from quire.settings.basics import Secret, about, cores
 from quire.settings.compute import ComputeSettings, FlySettings, LocalSettings, RaySettings, WorkerKeySettings
 from quire.settings.envelopes import EnvelopeSettings
 from quire.settings.library import Library
+from quire.settings.recipes import RecipeSettings
 from quire.settings.server import (
     ArchiveSettings,
     CleanupSettings,
@@ -191,6 +192,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     webhooks: WebhookSettings = WebhookSettings()
     cleaning: CleanupSettings = CleanupSettings()
     scrub: ScrubSettings = ScrubSettings()
+    recipes: RecipeSettings = RecipeSettings()
     archive: ArchiveSettings = ArchiveSettings()
     compute: ComputeSettings = ComputeSettings()
     worker_keys: WorkerKeySettings = WorkerKeySettings()
