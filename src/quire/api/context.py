@@ -25,7 +25,7 @@ from quire.recipes.photos import PhotoRules
 
 class Caller(Struct, frozen=True, kw_only=True):
     """The caller, and how much it may have open; 0 is no limit. `owner` names the key and those it was
-    rotated to; empty: no key was needed.
+    rotated to; empty: no key was needed. `user` is that of a token.
     """
 
     name: str
@@ -33,6 +33,12 @@ class Caller(Struct, frozen=True, kw_only=True):
     tenant: str = ""
     max_batches: int = 0
     quota: OwnerQuota = NO_QUOTA
+    user: str = ""
+
+    @property
+    def recipe_user(self) -> str:
+        """Whose recipes the caller sees."""
+        return self.user or self.owner or "anonymous"
 
 
 class ApiContext(Struct, frozen=True, kw_only=True):
