@@ -15,6 +15,7 @@ from quire.assembly.member_pipelines import MemberPipelines, find_own_pipelines
 from quire.assembly.pipelines import build_phase_policy, build_retry_policy, build_shares
 from quire.assembly.presence import HomeMember, join_home, lock_request
 from quire.assembly.queues import queue_policies
+from quire.assembly.redis_lists import elsewhere
 from quire.assembly.resource_limits import SharedLimits
 from quire.assembly.secrets import TokenIssuer
 from quire.blobs.local import LocalBlobs
@@ -266,6 +267,7 @@ class EngineStarter:
                 components.clock,
                 policies=queue_policies(self._settings),
                 fraction=components.ids.fraction,
+                is_elsewhere=elsewhere(self._settings),
             ),
             pipelines=components.pipelines,
             clock=components.clock,

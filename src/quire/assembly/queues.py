@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from quire.assembly.database import PostgresServer, SqliteFile, ledger_address, open_database
+from quire.assembly.redis_lists import open_routed
 from quire.database.sqlite import SqliteDatabase
 from quire.model.errors import Misconfigured
 from quire.model.ids import Ids
@@ -67,15 +68,21 @@ async def open_queues(
     settings: Settings, ids: Ids, database: "SqliteDatabase | PostgresDatabase"
 ) -> AsyncIterator[OpenQueues]:
     """For a process that has the ledger's `database` open; queues that are kept there share it."""
-    async with _open(_configured_address(settings), ids, database) as opened:
-        yield opened
+    async with (
+        _open(_configured_address(settings), ids, database) as opened,
+        open_routed(settings, ids, opened.queues) as queues,
+    ):
+        yield OpenQueues(queues, opened.warnings)
 
 
 @asynccontextmanager
 async def open_queues_alone(settings: Settings, ids: Ids) -> AsyncIterator[OpenQueues]:
     """For a process without a ledger; with Redis no database is opened."""
-    async with _open(_configured_address(settings), ids, thorough=True) as opened:
-        yield opened
+    async with (
+        _open(_configured_address(settings), ids, thorough=True) as opened,
+        open_routed(settings, ids, opened.queues) as queues,
+    ):
+        yield OpenQueues(queues, opened.warnings)
 
 
 @asynccontextmanager

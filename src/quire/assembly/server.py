@@ -19,6 +19,7 @@ from quire.assembly.member_pipelines import find_own_pipelines
 from quire.assembly.presigned_uploads import build_cleanup_policy, open_presigned_uploads
 from quire.assembly.queues import queue_policies
 from quire.assembly.recipes import build_recipe_context, run_recipe_import
+from quire.assembly.redis_lists import elsewhere
 from quire.assembly.remote import RemoteComputes
 from quire.assembly.scrub import scrub_regularly
 from quire.blobs.presigned_uploads import PresignedUploads
@@ -172,6 +173,7 @@ async def _relay_outbox(
         components.blobs,
         components.clock,
         policies=queue_policies(settings),
+        is_elsewhere=elsewhere(settings),
     )
     while not stop.is_set():
         try:

@@ -47,8 +47,11 @@ class Outbox:
         *,
         policies: Mapping[str, QueuePolicy] = KNOWN_QUEUES,
         fraction: Callable[[], float] = lambda: 1.0,
+        is_elsewhere: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """`fraction` is the chance in the jitter of delays."""
+        """`fraction` is the chance in the jitter of delays. `is_elsewhere` says of a name whether its queue
+        is on a server of its own, whose outage must hold up nothing else.
+        """
         self._outbox = outbox
         self._batches = batches
         self._records = records
@@ -58,6 +61,7 @@ class Outbox:
         self._clock = clock
         self._policies = policies
         self._fraction = fraction
+        self._is_elsewhere = is_elsewhere
         self._damaged_seen: dict[str, int] = {}  # by queue, the last damaged dead letter that was looked at
 
     async def start_batches(self, queue: str) -> int:
@@ -124,13 +128,28 @@ class Outbox:
         await self._queues.sweep(now=self._clock.now())
 
     async def send(self) -> None:
-        while unsent := await self._outbox.list_unsent(MESSAGES_AT_ONCE):
+        """Messages that a server elsewhere does not take stay, and are sent the next time."""
+        after = 0
+        stuck: set[str] = set()
+        while unsent := await self._outbox.list_unsent(MESSAGES_AT_ONCE, after=after):
             by_queue: dict[str, list[Message]] = {}
             for one in unsent:
                 by_queue.setdefault(one.queue, []).append(Message(id=one.message_id, body=one.body))
             for queue, messages in by_queue.items():
-                await self._queues.send(queue, messages, now=self._clock.now())
-            await self._outbox.mark_sent([one.no for one in unsent])
+                if queue not in stuck and not await self._send(queue, messages):
+                    stuck.add(queue)
+            await self._outbox.mark_sent([one.no for one in unsent if one.queue not in stuck])
+            after = unsent[-1].no
+
+    async def _send(self, queue: str, messages: Sequence[Message]) -> bool:
+        """False: not now."""
+        try:
+            await self._queues.send(queue, messages, now=self._clock.now())
+        except QuireError:
+            if self._is_elsewhere(queue):
+                return False
+            raise
+        return True
 
     async def _start(self, leased: LeasedMessage) -> bool:
         try:

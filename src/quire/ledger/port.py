@@ -166,8 +166,8 @@ class TaskStore(Protocol):
 class OutboxStore(Protocol):
     """Messages decided in a transaction and sent afterwards."""
 
-    async def list_unsent(self, limit: int) -> list[OutboxMessage]:
-        """The oldest messages that are not marked as sent."""
+    async def list_unsent(self, limit: int, *, after: int = 0) -> list[OutboxMessage]:
+        """The oldest messages that are not marked as sent, of those with a number above `after`."""
         ...
 
     async def mark_sent(self, numbers: Collection[int]) -> None:

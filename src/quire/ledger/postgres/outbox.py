@@ -10,8 +10,10 @@ from quire.ledger.postgres.rows import all_rows, change
 class PostgresOutboxStore:
     _database: PostgresDatabase
 
-    async def list_unsent(self, limit: int) -> list[OutboxMessage]:
-        rows = await self._database.read(lambda connection: all_rows(connection, "outbox_oldest", (limit,)))
+    async def list_unsent(self, limit: int, *, after: int = 0) -> list[OutboxMessage]:
+        rows = await self._database.read(
+            lambda connection: all_rows(connection, "outbox_oldest", (after, limit))
+        )
         return [
             OutboxMessage(no=no, queue=queue, message_id=message_id, body=body)
             for no, queue, message_id, body in rows

@@ -10,9 +10,9 @@ from quire.ledger.sqlite.rows import SQL
 class SqliteOutboxStore:
     _database: SqliteDatabase
 
-    async def list_unsent(self, limit: int) -> list[OutboxMessage]:
+    async def list_unsent(self, limit: int, *, after: int = 0) -> list[OutboxMessage]:
         rows = await self._database.read(
-            lambda connection: connection.execute(SQL["outbox_oldest"], (limit,)).fetchall()
+            lambda connection: connection.execute(SQL["outbox_oldest"], (after, limit)).fetchall()
         )
         return [
             OutboxMessage(no=no, queue=queue, message_id=message_id, body=body)

@@ -3,15 +3,17 @@
 from collections.abc import Callable, Collection
 
 from quire.model.ids import Ids
+from quire.queues.redis_lists.dead_letters import RedisListDeadLetters
 from quire.queues.redis_lists.forms import PlainForm
 from quire.queues.redis_lists.messages import RedisListMessages
+from quire.queues.redis_lists.overview import RedisListOverview
 from quire.queues.redis_lists.rq import FUNCTION, RqForm
 from quire.queues.redis_server import CONNECTIONS, TIMEOUT_SECONDS, Server
 
 SCRIPTS = "quire.queues.redis_lists.lua"
 
 
-class RedisListQueues(RedisListMessages):
+class RedisListQueues(RedisListMessages, RedisListDeadLetters, RedisListOverview):
     """Connects when it is first used; end with `await close()`."""
 
     def __init__(
@@ -21,18 +23,20 @@ class RedisListQueues(RedisListMessages):
         ids: Ids,
         max_bytes: int,
         rq_queues: Collection[str] = (),
+        names: Collection[str] = (),
         function: str = FUNCTION,
         read_sent_at: Callable[[bytes], float | None] = lambda _: None,
         connections: int = CONNECTIONS,
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
-        """`rq_queues` have the RQ form, whose jobs call `function`; all others are plain lists.
-        `read_sent_at` finds in a body when it was sent. Raises Misconfigured for a missing extra or a
-        malformed URL.
+        """`rq_queues` have the RQ form, whose jobs call `function`; all others are plain lists. `names` are
+        the queues that operators see. `read_sent_at` finds in a body when it was sent. Raises Misconfigured
+        for a missing extra or a malformed URL.
         """
         self._server = Server(url, scripts=SCRIPTS, connections=connections, timeout_seconds=timeout_seconds)
         self._ids = ids
         self._known = {}
+        self._names = tuple(sorted({*names, *rq_queues}))
         self._forms = {name: RqForm(name, max_bytes=max_bytes, function=function) for name in rq_queues}
         self._plain = PlainForm()
         self._max_bytes = max_bytes

@@ -219,7 +219,7 @@ SELECT min(at) FROM (
     AND (%(only)s::bigint[] IS NULL OR no = ANY(%(only)s::bigint[]))) moments
 
 -- name: outbox_oldest
-SELECT no, queue, message_id, body FROM outbox ORDER BY no LIMIT %s
+SELECT no, queue, message_id, body FROM outbox WHERE no > %s ORDER BY no LIMIT %s
 
 -- name: delete_letters
 DELETE FROM outbox WHERE no = ANY(%s::bigint[])

@@ -215,7 +215,7 @@ SELECT min(at) FROM (
     AND (?2 IS NULL OR no IN (SELECT value FROM json_each(?2))))
 
 -- name: outbox_oldest
-SELECT no, queue, message_id, body FROM outbox ORDER BY no LIMIT ?
+SELECT no, queue, message_id, body FROM outbox WHERE no > ? ORDER BY no LIMIT ?
 
 -- name: delete_letter
 DELETE FROM outbox WHERE no = ?

@@ -9,7 +9,8 @@
 --   5   hash    returned: id -> token of a lease that ran out, while its message waits again
 --   6   hash    tries: id -> deliveries and history, one JSON object a line
 --   7   list    dead: messages or jobs as they were, newest on the left
---   8   hash    reasons: id -> JSON object with error class, reason, history and number of what is dead
+--   8   hash    reasons: id -> a JSON object with error class, reason and number of what is dead, then its history,
+--               one JSON object a line
 --   9   zset    sent: ids by which senders know messages, scored by when they were sent
 --   10  string  the last number given
 --   11  hash    counts: "sent" or "minute sent" -> number, likewise for all that is counted
@@ -164,13 +165,12 @@ end
 local function bury(entry, id, deliveries, now, class, reason)
   local _, history = deliveries_of(id)
   local told = string.format(
-    '{"no":%d,"deliveries":%d,"buried_at":%s,"error_class":%s,"reason":%s,"history":[',
+    '{"no":%d,"deliveries":%d,"buried_at":%s,"error_class":%s,"reason":%s}',
     call('INCR', NUMBERS), deliveries, now, class, reason)
-  call('HSET', REASONS, id, told .. string.gsub(history, '\n', ',') .. ']}')
+  call('HSET', REASONS, id, history == '' and told or told .. '\n' .. history)
   call('HDEL', TRIES, id)
-  if not call('LPOS', DEAD, entry) then
-    call('LPUSH', DEAD, entry)
-  end
+  call('LREM', DEAD, 0, entry)
+  call('LPUSH', DEAD, entry)
   mark(entry, 'failed')
   if IS_RQ and call('EXISTS', job(entry)) == 1 then
     call('ZADD', 'rq:failed:' .. QUEUE, '+inf', entry)
