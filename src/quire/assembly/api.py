@@ -27,6 +27,7 @@ from quire.events.webhooks import WebhookContext
 from quire.ingest.context import IngestLimits, build_ingest_context
 from quire.ledger.submissions import OwnerQuota
 from quire.model.errors import Misconfigured
+from quire.ocr.service import OcrService
 from quire.recipes.context import RecipeContext
 from quire.recipes.photos import PhotoRules
 from quire.settings import Settings
@@ -45,6 +46,7 @@ def build_api_context(
     stopping: asyncio.Event,
     wake: Callable[[], None],
     delivered: Callable[[AttemptAddress], None] = lambda _: None,
+    ocr: OcrService | None = None,
 ) -> ApiContext:
     if settings.ingest.pipeline not in components.pipelines:
         known = ", ".join(sorted(components.pipelines))
@@ -88,6 +90,7 @@ def build_api_context(
         routes=ROUTES,
         cleaning=build_cleanup_policy(settings),
         cleaning_seconds=settings.cleaning.every_seconds,
+        ocr=ocr,
     )
 
 

@@ -7,15 +7,15 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TypeVar
 
 from quire.assembly.components import Components
-from quire.assembly.envelope_queues import open_envelope_queues, travels_on_lists
 from quire.assembly.pipelines import build_retry_policy
 from quire.assembly.queues import apply_table
+from quire.assembly.redis_lists import travels_on_lists
 from quire.assembly.secrets import load_valid_secrets
 from quire.consumers.consumer import Consumer, Handler
 from quire.model.envelopes import RECIPE_QUEUE
 from quire.model.errors import Retry, Unavailable
 from quire.model.queues import QueuePolicy, policy_for
-from quire.queues.port import LeasedMessage, MessageQueues
+from quire.queues.port import LeasedMessage
 from quire.recipes.context import RecipeContext, RecipeRules
 from quire.recipes.messages import QueueEnvelope, read_message, take_message
 from quire.recipes.results import read_result, take_result
@@ -98,18 +98,14 @@ async def consuming_results(
         name=RESULTS_QUEUE, concurrency=AT_ONCE, max_retries=DELIVERIES, dead_letter=f"{RESULTS_QUEUE}-dlq"
     )
     policy = apply_table(plain, RESULTS_QUEUE, settings)
-    consumer = build_consumer(components, components.queues, policy, handle, read_result, trouble)
+    consumer = build_consumer(components, policy, handle, read_result, trouble)
     async with _running(consumer):
         yield
 
 
 @asynccontextmanager
 async def consuming_messages(
-    settings: Settings,
-    components: Components,
-    context: RecipeContext,
-    queues: MessageQueues,
-    trouble: Trouble,
+    settings: Settings, components: Components, context: RecipeContext, trouble: Trouble
 ) -> AsyncIterator[None]:
     """Take what the OCR service and other programs send, for as long as the block lasts."""
 
@@ -121,21 +117,20 @@ async def consuming_messages(
             raise Unavailable(str(error), code=error.code) from error
 
     policy = apply_table(policy_for(RECIPE_QUEUE), RECIPE_QUEUE, settings)
-    consumer = build_consumer(components, queues, policy, handle, read_message, trouble)
+    consumer = build_consumer(components, policy, handle, read_message, trouble)
     async with _running(consumer):
         yield
 
 
 def build_consumer(
     components: Components,
-    queues: MessageQueues,
     policy: QueuePolicy,
     handle: Handler[T],
     decode: Callable[[bytes], T],
     trouble: Trouble,
 ) -> Consumer[T]:
     return Consumer(
-        queues,
+        components.queues,
         policy,
         handle,
         decode=decode,
@@ -152,12 +147,7 @@ async def run_recipe_import(
     """What a server does beside its API and its engine, until `stop`."""
     async with AsyncExitStack() as stack:
         if asks_service(settings) or travels_on_lists(settings):
-            queues = await stack.enter_async_context(
-                open_envelope_queues(settings, components.ids, queues=components.queues)
-            )
-            await stack.enter_async_context(
-                consuming_messages(settings, components, context, queues, trouble)
-            )
+            await stack.enter_async_context(consuming_messages(settings, components, context, trouble))
         await sweep_regularly(context, stop)
 
 

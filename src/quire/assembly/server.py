@@ -16,6 +16,7 @@ from quire.assembly.engine import open_engine
 from quire.assembly.engine_task import run_engine_loop
 from quire.assembly.left_alone import Notice
 from quire.assembly.member_pipelines import find_own_pipelines
+from quire.assembly.ocr_service import open_ocr_service
 from quire.assembly.presigned_uploads import build_cleanup_policy, open_presigned_uploads
 from quire.assembly.queues import queue_policies
 from quire.assembly.recipes import build_recipe_context, run_recipe_import
@@ -70,7 +71,10 @@ async def run_server(
     url = f"http://{shown}:{sock.getsockname()[1]}"
     remote = RemoteComputes(settings, settings.serve.public_url or _to_local_url(url))
     try:
-        async with _open_contexts(settings, options, trouble, notice, remote) as (components, loop):
+        async with (
+            _open_contexts(settings, options, trouble, notice, remote) as (components, loop),
+            open_ocr_service(settings, components, trouble) as ocr,
+        ):
             anonymous = await anonymous_allowed(settings, components)
             presigned = open_presigned_uploads(settings, components)
             signal, sender = LoopSignal(), build_webhook_sender(settings, components)
@@ -88,6 +92,7 @@ async def run_server(
                 stopping=stop,
                 wake=wake,
                 delivered=remote.note_callback,
+                ocr=ocr,
             )
             key_checker = KeyChecker(components.api_keys, components.clock)
             authenticator = build_authenticator(

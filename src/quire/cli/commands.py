@@ -69,6 +69,11 @@ KEY_COMMANDS = {
 TASK_COMMANDS = {
     "run": CommandEntry("Run the task that the environment describes.", "quire.cli.worker.task:run")
 }
+OCR_COMMANDS = {
+    "worker": CommandEntry(
+        "Read pictures as requests for OCR ask, until stopped.", "quire.cli.ocr.commands:worker"
+    )
+}
 COMMANDS: Mapping[str, Entry] = {
     "run": CommandEntry("Run files and folders through a pipeline.", "quire.cli.run.commands:run"),
     "serve": CommandEntry("Serve the HTTP API.", "quire.cli.server.serve:serve"),
@@ -86,6 +91,7 @@ COMMANDS: Mapping[str, Entry] = {
     "queue": GroupEntry("Inspect queues and manage dead letters.", QUEUE_COMMANDS),
     "webhook": GroupEntry("Manage webhooks and their deliveries.", WEBHOOK_COMMANDS),
     "key": GroupEntry("Manage the API keys of a server.", KEY_COMMANDS),
+    "ocr": GroupEntry("Run the OCR service.", OCR_COMMANDS),
     "task": GroupEntry("Run single tasks on machines that a server starts.", TASK_COMMANDS),
     "library": CommandEntry("Manage a library of PDFs in a bucket.", "quire.cli.library.commands:library"),
 }

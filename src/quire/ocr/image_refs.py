@@ -15,6 +15,7 @@ from msgspec import Struct
 from quire.model.envelopes import ImageRef, OcrErrorCode
 from quire.model.errors import Misconfigured, Missing, QuireError, Reject, Retry
 from quire.ocr.port import PictureBuckets
+from quire.ocr.stored_pictures import StoredPictures
 from quire.tools.guarded_fetch import GuardedFetcher
 from quire.tools.rooted_files import FileTooLargeError, read_below
 
@@ -35,6 +36,7 @@ class ImageSources(Struct, frozen=True, kw_only=True):
     root:         folder that paths are relative to; absolute paths must lie within
     buckets:      for `s3://` and `minio://`
     fetcher:      for `http://` and `https://`
+    stored:       what came over HTTP, as references of the kind `db`
     database_url: address of a picture of the kind `db`, with `{id}` where its id goes
     database:     fetches from there; the operator has chosen the address
     """
@@ -42,6 +44,7 @@ class ImageSources(Struct, frozen=True, kw_only=True):
     root: Path | None = None
     buckets: PictureBuckets | None = None
     fetcher: GuardedFetcher | None = None
+    stored: StoredPictures | None = None
     database_url: str = ""
     database: GuardedFetcher | None = None
     max_bytes: int = MAX_IMAGE_BYTES
@@ -102,6 +105,11 @@ async def _load_object(sources: ImageSources, value: str) -> bytes:
 
 
 async def _load_from_database(sources: ImageSources, picture_id: str) -> bytes:
+    if sources.stored is not None and sources.stored.owns(picture_id):
+        try:
+            return await sources.stored.read(picture_id, max_bytes=sources.max_bytes)
+        except QuireError as error:
+            raise _translate(error) from error
     if not sources.database_url or sources.database is None:
         raise _not_found("this service knows no database of pictures")
     address = sources.database_url.replace(DATABASE_ID, quote(picture_id, safe=""))

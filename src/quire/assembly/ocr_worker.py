@@ -1,0 +1,105 @@
+"""`quire ocr worker` from settings: the queue of requests, where answers go, and processes that read.
+
+Needs no database of its own where envelopes travel on Redis lists.
+"""
+
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from msgspec import Struct, structs
+
+from quire.assembly.blobs import open_blobs
+from quire.assembly.envelope_queues import max_envelope_bytes, open_envelope_queues, travels_on_lists
+from quire.assembly.picture_reading import build_reading, list_providers, open_reader, picture_workers
+from quire.assembly.presence import join_home
+from quire.assembly.queues import apply_table
+from quire.consumers.consumer import Consumer
+from quire.consumers.deliveries import DeliveryLogEntry
+from quire.model.envelopes import OCR_QUEUE, BadEnvelope, OcrRequest
+from quire.model.queues import QueuePolicy
+from quire.ocr.answering import (
+    AnsweringRules,
+    IsCancelled,
+    OcrAnswerer,
+    OcrEvent,
+    never_cancelled,
+    read_message,
+)
+from quire.settings import Settings
+from quire.system import LoopSignal, SystemClock, SystemIds
+
+Trouble = Callable[[str | None], None]
+
+
+class OpenOcrWorker(Struct, frozen=True):
+    """`place` is where requests come from, for people; `providers` are the engines."""
+
+    consumer: "Consumer[OcrRequest | BadEnvelope]"
+    place: str
+    workers: int
+    providers: Mapping[str, bool]
+
+
+def ocr_policy(settings: Settings) -> QueuePolicy:
+    """A request is not leased ahead: it takes long, and other workers may be free."""
+    at_once = settings.ocr.jobs_at_once or picture_workers(settings)
+    plain = QueuePolicy(name=OCR_QUEUE, max_batch_size=1, dead_letter=f"{OCR_QUEUE}:dead")
+    return structs.replace(apply_table(plain, OCR_QUEUE, settings), concurrency=at_once)
+
+
+def answering_rules(settings: Settings) -> AnsweringRules:
+    return AnsweringRules(
+        queue=OCR_QUEUE,
+        max_attempts=settings.ocr.max_attempts,
+        first_delay_seconds=settings.ocr.retry_seconds,
+        max_bytes=max_envelope_bytes(settings),
+    )
+
+
+@asynccontextmanager
+async def open_ocr_worker(
+    settings: Settings,
+    *,
+    report: Callable[[OcrEvent], None],
+    log: Callable[[DeliveryLogEntry], None] | None = None,
+    trouble: Trouble = lambda _: None,
+) -> AsyncIterator[OpenOcrWorker]:
+    """Processes and connections end with the context. Raises Misconfigured."""
+    clock, ids = SystemClock(), SystemIds()
+    async with AsyncExitStack() as stack:
+        scratch = stack.enter_context(join_home(settings.home, ids.ulid())).scratch
+        blobs = open_blobs(settings)
+        stack.push_async_callback(blobs.close)
+        queues = await stack.enter_async_context(open_envelope_queues(settings, ids))
+        is_cancelled: IsCancelled = never_cancelled
+        if travels_on_lists(settings):
+            from quire.ocr.redis_states import RedisJobStates
+
+            states = RedisJobStates(settings.redis.url.reveal())
+            stack.push_async_callback(states.close)
+            is_cancelled = states.is_cancelled
+        reader = await stack.enter_async_context(open_reader(settings, scratch))
+        answerer = OcrAnswerer(
+            queues,
+            build_reading(settings, reader, scratch, blobs, ids),
+            answering_rules(settings),
+            clock=clock,
+            fraction=ids.fraction,
+            is_cancelled=is_cancelled,
+            report=report,
+        )
+        consumer = Consumer(
+            queues,
+            ocr_policy(settings),
+            answerer.handle,
+            decode=read_message,
+            clock=clock,
+            ids=ids,
+            signal=LoopSignal(),
+            worker=f"{socket.gethostname()}-{ids.ulid()}",
+            log=log,
+            trouble=trouble,
+        )
+        place = "Redis" if travels_on_lists(settings) else "Quire's own queues"
+        yield OpenOcrWorker(consumer, place, picture_workers(settings), list_providers(settings))

@@ -1,0 +1,1 @@
+"""`quire ocr worker`."""
