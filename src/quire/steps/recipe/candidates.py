@@ -16,6 +16,7 @@ from quire.steps.recipe.microdata import read_attributes
 from quire.steps.recipe.schema_recipe import Node, find_nodes, is_recipe, read_recipe
 from quire.tools.html_tree import HtmlElement
 
+_READERS = (ParserStrategy.SCHEMA_ORG_JSON_LD, ParserStrategy.MICRODATA, ParserStrategy.HEURISTIC)
 _MOST_SCRIPTS = 60
 _MOST_RECIPES = 50
 _REPAIRED = "the page's JSON-LD is not valid JSON; it was repaired"
@@ -26,21 +27,13 @@ def read_page(
 ) -> tuple[FoundRecipe, ParserStrategy | None, list[str]]:
     """The main recipe of a page, the reader that found it, and warnings."""
     head = PageHead(tree, url)
-    base = url
     nodes, warnings = read_nodes(_scripts(tree, text))
     found = start or FoundRecipe()
     strategy: ParserStrategy | None = None
-    for reader, candidates in (
-        (ParserStrategy.SCHEMA_ORG_JSON_LD, lambda: _recipes(nodes, base)),
-        (
-            ParserStrategy.MICRODATA,
-            lambda: [read_recipe(node, base_url=base) for node in read_attributes(tree)],
-        ),
-        (ParserStrategy.HEURISTIC, lambda: [find_in_text(tree, head)]),
-    ):
-        if found.ingredients and found.steps and found.title:
+    for reader in _READERS:
+        if found.is_whole:
             break
-        chosen = choose(candidates(), head, url)
+        chosen = choose(_ask(reader, tree, nodes, head, url), head, url)
         if chosen is None or not (chosen.ingredients or chosen.steps):
             continue
         if strategy is not None or start is not None:
@@ -50,6 +43,16 @@ def read_page(
         found = complete(found, chosen)
         strategy = strategy or reader
     return _with_head(found, head), strategy, warnings
+
+
+def _ask(
+    reader: ParserStrategy, tree: HtmlElement, nodes: Sequence[Node], head: PageHead, url: str
+) -> list[FoundRecipe]:
+    if reader is ParserStrategy.SCHEMA_ORG_JSON_LD:
+        return _recipes(nodes, url)
+    if reader is ParserStrategy.MICRODATA:
+        return [read_recipe(node, base_url=url) for node in read_attributes(tree)]
+    return [find_in_text(tree, head)]
 
 
 def read_blocks(blocks: Sequence[str], url: str) -> tuple[FoundRecipe, list[str]]:

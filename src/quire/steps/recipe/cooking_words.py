@@ -45,7 +45,7 @@ _PARTS = (
         r"nutrition(?:al)?(?: facts| info(?:rmation)?| values?)?|(?:\d+ )?(?:comments?|reviews?|responses?|thoughts?)(?: on .{1,80})?|leave a (?:reply|comment|review)|related(?: recipes| posts| articles)?"
         r"|you (?:may|might) also (?:like|enjoy).{0,30}|more .{0,40}recipes?.{0,30}|equipment|tools|special equipment|share(?: this)?.{0,30}|about the author|did you make this.{0,30}|tags|video|faqs?|frequently asked questions|print(?: recipe)?|rate this recipe"
         r"|categories|subscribe.{0,40}|similar recipes.{0,20}|popular recipes|latest recipes|newsletter|kommentare|nährwerte.{0,30}|n[äa]hrwertangaben|advertisement|filed under.{0,60}|posted (?:in|on|by).{0,60}|©.{0,100}|copyright.{0,100}"
-        r"|print(?:ed)?(?: (?:from|by|this)\b.{0,80})?|(?:recipe |adapted |originally |source|published )(?:from|by|published)\b.{0,80}|source:.{0,80}|read more.{0,40}|https?://\S{1,80}|description|about|story|recent posts|archives?|search|follow us.{0,30}|get the recipe|pin (?:it|this).{0,30}|course|cuisine|author|yield|servings|recommended.{0,40}",
+        r"|print(?:ed)?(?: (?:from|by|this)\b.{0,80})?|(?:recipe |adapted |originally |source|published )(?:from|by|published)\b.{0,80}|source:.{0,80}|read more.{0,40}|https?://\S{1,80}|description|about|story|recent posts|archives?|search|follow us.{0,30}|get the recipe|pin (?:it|this).{0,30}|course|cuisine|author|yield|servings",
     ),
 )  # fmt: skip
 _PATTERNS = tuple((part, re.compile(rf"(?:{pattern})", re.IGNORECASE)) for part, pattern in _PARTS)

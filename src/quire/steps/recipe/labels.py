@@ -54,7 +54,8 @@ def read_labels(lines: Sequence[str]) -> Labels:
     servings = ""
     used: set[int] = set()
     for number, line in enumerate(lines):
-        if len(line) > _LONGEST_LINE:
+        # A wrapped sentence may begin with `time 3 mins, this depends on …`.
+        if len(line) > _LONGEST_LINE or (line[:1].islower() and len(line.split()) > 5):
             continue
         following = lines[number + 1] if number + 1 < len(lines) else ""
         for kind, pattern in _TIME:

@@ -135,7 +135,7 @@ def _make_ingredients(section: list[tuple[int, PageLine]]) -> PagePart | None:
                 break
             continue
         if not listed and len(line.text.split()) > 12:
-            if seen_item and step_likeness(line.text) >= 0.7:
+            if seen_item and step_likeness(line.text) >= 1.0:
                 break
             if _PROSE.match(line.text):
                 continue

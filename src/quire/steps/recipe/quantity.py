@@ -60,7 +60,7 @@ def read_quantity(line: str, start: int = 0) -> Quantity | None:
     begin = about.end() if about else start
     lead = about[0].strip() if about else ""
     found = _RANGE.match(line, begin)
-    if found and not _is_clock_or_ordinal(line, found.end()):
+    if found and not _is_no_quantity(line, found.end()):
         return Quantity(found[0].strip(), lead, found.end())
     words = _WORDS.match(line, begin)
     if words:
@@ -82,6 +82,8 @@ def repair_misread(line: str) -> str:
     return repaired
 
 
-def _is_clock_or_ordinal(line: str, end: int) -> bool:
+def _is_no_quantity(line: str, end: int) -> bool:
     rest = line[end : end + 3].casefold()
+    if rest[:1] in {".", ")"} and (rest[1:2].isspace() or rest[1:2].isalpha()) and "(" not in line[:end]:
+        return True  # a number of a list
     return rest[:2] in {"st", "nd", "rd", "th"} and not rest[2:3].isalpha() or rest[:1] in {"°", "%"}
