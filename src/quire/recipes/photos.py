@@ -23,6 +23,7 @@ from quire.tools.child_process import run_child
 from quire.tools.vips import WORKER_ENVIRONMENT
 
 SECONDS = 60.0
+MAX_PHOTO_BYTES = 10 << 20
 COMMAND = (sys.executable, "-P", "-c", "from quire.recipes.photo_child import main; main()")
 
 _log = logging.getLogger("quire.recipes")

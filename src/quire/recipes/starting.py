@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from msgspec import structs
 
-from quire.batches.submission import close_batch, draft_batch
+from quire.batches.submission import Pages, close_batch, draft_batch
 from quire.ledger.port import Upload
 from quire.ledger.submissions import TAKEN
 from quire.model.batch import Batch, Stage
@@ -29,10 +29,14 @@ async def start_import(context: RecipeContext, job: RecipeJob) -> RecipeJob:
         job = await context.recipes.replace_job(named)
     batch = await _open(context, job)
     if batch.position.stage is Stage.OPEN:
-        await context.uploads.record_uploads(batch.no, [_to_upload(job)])
         with suppress(Stale):  # another process has closed it
             await close_batch(
-                batch, context.plan, uploads=context.uploads, blobs=context.blobs, clock=context.clock
+                batch,
+                context.plan,
+                uploads=context.uploads,
+                blobs=context.blobs,
+                clock=context.clock,
+                pages=_list_documents(job),
             )
     context.wake()
     return await _mark_started(context, job)
@@ -60,6 +64,10 @@ async def _mark_started(context: RecipeContext, job: RecipeJob) -> RecipeJob:
         if is_open(found) and found.stage is ImportStage.RECEIVED:
             raise
         return found
+
+
+async def _list_documents(job: RecipeJob) -> Pages:
+    yield [_to_upload(job)]
 
 
 def _to_upload(job: RecipeJob) -> Upload:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from quire.model.envelopes import OcrErrorCode
 from quire.model.errors import Reject
 from quire.model.recipe import FieldProblem, ParsedPage, RecipeDraft, RecipeErrorCode, RecipeSource
 from quire.steps.recipe.import_values import (
@@ -33,6 +34,8 @@ def failure(code: RecipeErrorCode | str, message: str, **more: object) -> Import
 
 def outcome_of_reading(request: ImportRequest, reading: OcrReading | None) -> ImportOutcome:
     """The recipe on the pictures of a card or a book. None: nobody has read them in time."""
+    if reading is None and not request.image_refs:
+        return failure(OcrErrorCode.ENGINE_ERROR, "the pictures could not be read here; try it again later")
     if reading is None:
         return failure(
             RecipeErrorCode.OCR_TIMEOUT, "the pictures were not read in time; send them again later"
