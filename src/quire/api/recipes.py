@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from quire.access.api_keys import Scope
 from quire.api.context import ApiContext, Caller
 from quire.api.form_parts import read_form
-from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_response, read_json
+from quire.api.routing import ApiRequest, ApiResponse, Parameter, Route, json_response, read_json, read_number
 from quire.model.clock import timestamp
 from quire.model.envelopes import MAX_IMAGES
 from quire.model.errors import Reject
@@ -30,6 +30,7 @@ from quire.recipes.states import is_open
 PAYLOAD_BYTES = 8 << 20
 UPLOADS_AT_ONCE = 4  # each is held in memory
 SYNCHRONOUS_SECONDS = 60.0
+MAX_WAIT_SECONDS = 60
 LOOK_SECONDS = 0.5
 MAX_TIER = 10
 _uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
@@ -167,7 +168,7 @@ async def parse_page_now(context: ApiContext, request: ApiRequest, caller: Calle
     """Wait for the outcome; where it takes too long the answer says how far it is."""
     body = await read_json(request)
     accepted = await _import_page(context, request, caller, body)
-    job = await _wait(context, accepted.job_id)
+    job = await _wait(context, accepted.job_id, SYNCHRONOUS_SECONDS)
     recipe_id = None
     if job.status is JobStatus.COMPLETE and convert_body(body, PageBody).save:
         draft, _ = read_recipe((job.result or {}).get("recipe_draft"))
@@ -182,6 +183,9 @@ async def parse_page_now(context: ApiContext, request: ApiRequest, caller: Calle
 
 async def show_job(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     job = await lines.find_job(context.recipes, caller.recipe_user, _job_id(request))
+    seconds = read_number(request, "wait", most=MAX_WAIT_SECONDS)
+    if seconds is not None and is_open(job):
+        job = await _wait(context, job.id, seconds)
     return json_response(lines.to_view(job))
 
 
@@ -217,17 +221,18 @@ async def _import_page(
     return await requests.import_url(context.recipes, requester, said.url, use_model=said.use_llm_fallback)
 
 
-async def _wait(context: ApiContext, job_id: str) -> RecipeJob:
-    """The job at its end, or as it is when the time is over."""
+async def _wait(context: ApiContext, job_id: str, seconds: float) -> RecipeJob:
+    """The job at its end, or as it is when the time is over or the server stops."""
     ended = context.recipes.job_ends.watch(job_id)
-    until = context.recipes.clock.monotonic() + SYNCHRONOUS_SECONDS
+    until = context.recipes.clock.monotonic() + seconds
     while True:
         job = await context.recipes.recipes.get_job(job_id)
-        if not is_open(job) or context.recipes.clock.monotonic() >= until:
+        left = until - context.recipes.clock.monotonic()
+        if not is_open(job) or left <= 0 or context.stopping.is_set():
             return job
         # Another process may end it, and notifies nobody here.
         try:
-            async with asyncio.timeout(LOOK_SECONDS):
+            async with asyncio.timeout(min(LOOK_SECONDS, left)):
                 await ended.wait()
         except TimeoutError:
             continue
@@ -340,7 +345,12 @@ def _job_route(path: str, name: str) -> Route:
         group=_GROUP,
         answers=JobView,
         answer_example=_VIEW,
-        errors=(401, 404),
+        errors=(400, 401, 404),
+        parameters=(
+            Parameter(
+                name="wait", about="Answer when the import is over, at most after so many seconds.", kind=int
+            ),
+        ),
     )
 
 
