@@ -147,7 +147,10 @@ class ElsewhereSuite:
             ("TiffConverter:source",),
         )
         assert (two.name, two.source_file) == ("c.jpg.ref.json", "c.jpg")
-        assert [one.message_id for one in await ledger.list_unsent(9)] == ["start-01B", "start-01B2"]
+        unsent = await ledger.list_unsent(9)
+        assert [one.message_id for one in unsent] == ["start-01B", "start-01B2"]
+        assert await ledger.list_unsent(9, after=unsent[0].no) == unsent[1:]
+        assert await ledger.list_unsent(9, after=unsent[1].no) == []
         assert (await kinds(ledger, no))[-1] == "batch_processed_elsewhere"
         with pytest.raises(Stale):
             await ledger.accept_processed(no, listed, message=outbox_message("01B3"), now=21.0)

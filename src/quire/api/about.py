@@ -1,4 +1,4 @@
-"""The server about itself: its health, the OpenAPI document and a page for people."""
+"""The server about itself: its health, the OpenAPI and AsyncAPI documents and a page for people."""
 
 from html import escape
 from typing import Any
@@ -7,6 +7,7 @@ import msgspec
 from litestar import Response
 from msgspec import UNSET, Struct, UnsetType
 
+from quire.api.asyncapi import build_asyncapi
 from quire.api.context import ApiContext, Caller
 from quire.api.openapi import build_openapi
 from quire.api.routing import ApiRequest, ApiResponse, Route, json_response
@@ -50,6 +51,10 @@ async def show_openapi(context: ApiContext, request: ApiRequest, caller: Caller)
     return json_response(build_openapi(context.routes, version=context.version))
 
 
+async def show_asyncapi(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+    return json_response(build_asyncapi(version=context.version))
+
+
 async def show_docs(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     return _build_page(context)
 
@@ -81,7 +86,8 @@ def _build_page(context: ApiContext) -> ApiResponse:
         f"<style>{_STYLE}</style></head><body><h1>Quire</h1>"
         "<p>Durable document pipelines. Send a folder from a terminal:</p>"
         "<pre>quire upload ./folder --to THIS-ADDRESS --wait</pre>"
-        "<p>For programs: <a href='/openapi.json'>openapi.json</a> (OpenAPI 3.1).</p>"
+        "<p>For programs: <a href='/openapi.json'>openapi.json</a> (OpenAPI 3.1), "
+        "<a href='/asyncapi.json'>asyncapi.json</a> (AsyncAPI 3.0).</p>"
         f"{sections}</body></html>"
     )
     policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
@@ -143,6 +149,16 @@ ROUTES = (
         scope=None,
         name="openapi",
         about="This API as an OpenAPI 3.1 document.",
+        group=_GROUP,
+        answers=dict[str, Any],
+    ),
+    Route(
+        method="GET",
+        path="/asyncapi.json",
+        serve=show_asyncapi,
+        scope=None,
+        name="asyncapi",
+        about="The messages on the queues of OCR and recipe import as an AsyncAPI 3.0 document.",
         group=_GROUP,
         answers=dict[str, Any],
     ),

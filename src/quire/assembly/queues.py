@@ -78,11 +78,8 @@ async def open_queues(
 @asynccontextmanager
 async def open_queues_alone(settings: Settings, ids: Ids) -> AsyncIterator[OpenQueues]:
     """For a process without a ledger; with Redis no database is opened."""
-    async with (
-        _open(_configured_address(settings), ids, thorough=True) as opened,
-        open_routed(settings, ids, opened.queues) as queues,
-    ):
-        yield OpenQueues(queues, opened.warnings)
+    async with _open(_configured_address(settings), ids, thorough=True) as opened:
+        yield opened
 
 
 @asynccontextmanager

@@ -92,7 +92,8 @@ def read_moment(text: str) -> float | None:
     """Seconds since 1970 of an ISO 8601 text; without a zone it is UTC. None: it is no such text."""
     try:
         moment = datetime.fromisoformat(text)
-        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+        zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        return zoned.astimezone(UTC).timestamp()
     except (ValueError, OverflowError):
         return None
 
@@ -224,8 +225,9 @@ def _convert(fields: dict[str, Any], kind: type[T]) -> T:
         made.pop("trace", None)
     elif "trace" not in made:
         raise BadEnvelope("trace is missing", reply=reply)
-    if "attempt" not in made:
-        raise BadEnvelope("attempt is missing", reply=reply)
+    for name in ("attempt", "source"):
+        if name not in made:
+            raise BadEnvelope(f"{name} is missing", reply=reply)
     for name in _NAMES:
         if isinstance(made.get(name), str) and len(made[name]) > MAX_NAME_CHARACTERS:
             raise BadEnvelope(f"{name} has more than {MAX_NAME_CHARACTERS} characters", reply=reply)

@@ -5,6 +5,7 @@ send that failed is not repeated before a pause, so that a sender with other thi
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from quire.model.backoff import backoff_seconds
@@ -48,8 +49,8 @@ class RoutedQueues:
         self._is_elsewhere = is_elsewhere
         self._clock = clock
         self._trouble = trouble
-        self._failures = 0
-        self._again_at = 0.0
+        self._failures: dict[str, int] = {}  # since the last success, by queue
+        self._again_at = -math.inf
 
     def _store(self, queue: str) -> QueueStore:
         return self._other if self._is_elsewhere(queue) else self._main
@@ -59,29 +60,28 @@ class RoutedQueues:
     ) -> int:
         if not self._is_elsewhere(queue):
             return await self._main.send(queue, messages, now=now, delay_seconds=delay_seconds)
-        if self._failures and self._clock.monotonic() < self._again_at:
+        if self._clock.monotonic() < self._again_at:
             raise Unavailable(f"the server of {queue} was away a moment ago and is not asked again yet")
         try:
             async with asyncio.timeout(SEND_SECONDS):
                 sent = await self._other.send(queue, messages, now=now, delay_seconds=delay_seconds)
         except TimeoutError as error:
             away = Unavailable(f"the server of {queue} does not answer")
-            self._note_failure(away)
+            self._note_failure(queue, away)
             raise away from error
         except QuireError as error:
-            self._note_failure(error)
+            self._note_failure(queue, error)
             raise
-        if self._failures:
-            self._failures = 0
+        if self._failures.pop(queue, 0):
             self._trouble(None)
         return sent
 
-    def _note_failure(self, error: QuireError) -> None:
-        self._failures += 1
-        if self._failures == 1:
+    def _note_failure(self, queue: str, error: QuireError) -> None:
+        failures = self._failures[queue] = self._failures.get(queue, 0) + 1
+        if failures == 1:
             self._trouble(str(error))
         if isinstance(error, Unavailable):
-            pause = backoff_seconds(self._failures, first=FIRST_PAUSE_SECONDS, longest=LONGEST_PAUSE_SECONDS)
+            pause = backoff_seconds(failures, first=FIRST_PAUSE_SECONDS, longest=LONGEST_PAUSE_SECONDS)
             self._again_at = self._clock.monotonic() + pause
 
     async def lease(

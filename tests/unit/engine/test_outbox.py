@@ -5,13 +5,16 @@ import pytest
 
 from quire.blobs.local import LocalBlobs
 from quire.database.sqlite import SqliteDatabase
-from quire.engine.outbox import LEASE_SECONDS, MAX_DELIVERIES, Outbox, StartMessage
-from quire.ledger.port import OperatorAction
+from quire.engine.outbox import LEASE_SECONDS, MAX_DELIVERIES, MESSAGES_AT_ONCE, Outbox, StartMessage
+from quire.ledger.port import OperatorAction, OutboxMessage
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.batch import Stage
+from quire.model.errors import Unavailable
 from quire.queues.port import DAMAGED, Message
+from quire.queues.routed import RoutedQueues
 from quire.queues.sqlite import SqliteQueues
 from quire.testing.factories import draft, outbox_message
+from quire.testing.memory_queues import MemoryQueues
 from quire.testing.time import CountingIds, FakeClock
 
 
@@ -173,3 +176,54 @@ async def test_a_damaged_start_message_replayed_after_the_batch_began_changes_no
     assert await post.mail.start_batches("plain") == 0
     kinds = [kind for _, _, kind, _ in await post.ledger.list_events(1, limit=99)]
     assert kinds.count("batch_started") == 1
+
+
+class TestElsewhere:
+    """Messages for a server of their own, which is away."""
+
+    @pytest.fixture
+    def far(self, post):
+        other = MemoryQueues()
+        queues = RoutedQueues(post.queues, other, lambda name: name == "far", post.clock)
+        stores = (post.ledger, post.ledger, post.ledger, post.ledger)
+        post.mail = Outbox(*stores, queues, post.blobs, post.clock, is_elsewhere=lambda name: name == "far")
+        return other
+
+    async def to_send(self, post, number, queue="far"):
+        batch = await post.ledger.open_batch(draft(f"B{number}"))
+        message = OutboxMessage(queue=queue, message_id=f"m{number}", body=b"{}")
+        await post.ledger.close_batch(
+            batch.no, manifest_key="m", total_files=0, message=message, now=post.clock.now()
+        )
+
+    async def test_they_stay_and_hold_up_nothing_else(self, post, far):
+        far.away = True
+        for number in range(MESSAGES_AT_ONCE + 5):
+            await self.to_send(post, number)
+        await post.blobs.put("m", b"{}")
+        await post.finalized()
+        assert await post.mail.start_batches("plain") == 1
+        assert len(await post.ledger.list_unsent(999)) == MESSAGES_AT_ONCE + 5
+
+    async def test_they_are_sent_each_once_when_it_is_back(self, post, far):
+        far.away = True
+        for number in range(3):
+            await self.to_send(post, number)
+        await post.mail.send()
+        far.away = False
+        await post.mail.send()  # too early: it was away a moment ago
+        assert len(await post.ledger.list_unsent(9)) == 3
+        post.clock.advance(60)
+        await post.mail.send()
+        await post.mail.send()
+        assert await post.ledger.list_unsent(9) == []
+        leased = await far.lease("far", limit=9, seconds=9, now=post.clock.now())
+        assert [one.id for one in leased] == ["m0", "m1", "m2"]
+
+    async def test_without_such_a_server_an_outage_is_told(self, post, far):
+        far.away = True
+        stores = (post.ledger, post.ledger, post.ledger, post.ledger)
+        post.mail = Outbox(*stores, far, post.blobs, post.clock)
+        await self.to_send(post, 1)
+        with pytest.raises(Unavailable):
+            await post.mail.send()

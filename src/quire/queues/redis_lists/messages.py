@@ -73,7 +73,8 @@ class RedisListMessages:
         """
         if limit <= 0:
             return []
-        worker = worker or self._worker
+        # It becomes part of a key: whatever it is called, as text.
+        worker = worker.encode("utf-8", "replace").decode() or self._worker
         await self._recover(queue, now)
         good: list[LeasedMessage] = []
         while True:
