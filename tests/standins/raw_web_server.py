@@ -23,9 +23,21 @@ class WebServer(Struct):
     port: int = 0
     answers: dict[str, Answer] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
+    came: asyncio.Event = field(default_factory=asyncio.Event)
+    running: set[asyncio.Task[None]] = field(default_factory=set)
 
     def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
         return f"http://{host}:{self.port}{path}"
+
+    async def until_asked(self, number: int) -> None:
+        while len(self.asked) < number:
+            self.came.clear()
+            await self.came.wait()
+
+    def drop(self) -> None:
+        """Cut the connections that are open."""
+        for task in self.running:
+            task.cancel()
 
 
 def reply(body: bytes = b"", status: str = "200 OK", **headers: str) -> bytes:
@@ -44,14 +56,16 @@ async def web_server(tls: ssl.SSLContext | None = None, **answers: Answer) -> As
     """Answers are named by their path without the slash; other paths get 404. `tls` is a server's context."""
     found = WebServer(answers={f"/{name}": answer for name, answer in answers.items()})
 
-    running: set[asyncio.Task[None] | None] = set()
-
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        running.add(asyncio.current_task())
+        task = asyncio.current_task()
+        assert task is not None
+        found.running.add(task)
+        task.add_done_callback(found.running.discard)
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             line, *rest = head.split("\r\n")
             pairs = (one.partition(":") for one in rest if one)
+            found.came.set()
             found.asked.append(Asked(line, {name.lower(): text.strip() for name, _, text in pairs}))
             path = line.split(" ")[1].partition("?")[0]
             answer = found.answers.get(path, reply(b"nothing here", "404 Not Found"))
@@ -68,10 +82,9 @@ async def web_server(tls: ssl.SSLContext | None = None, **answers: Answer) -> As
         yield found
     finally:
         server.close()
-        for task in running:
-            if task is not None:
-                task.cancel()
-        await asyncio.gather(*(task for task in running if task is not None), return_exceptions=True)
+        left = list(found.running)
+        found.drop()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 async def never_ending(writer: asyncio.StreamWriter) -> None:

@@ -16,7 +16,7 @@ from quire.consumers.consumer import Consumer
 from quire.model.envelopes import OCR_QUEUE, OcrCompleted
 from quire.model.queues import QueuePolicy
 from quire.ocr.blob_states import BlobJobStates
-from quire.ocr.port import JobStates, RequestDepth
+from quire.ocr.port import JobStates
 from quire.ocr.service import OcrService, OcrServiceRules, read_answer
 from quire.ocr.stored_pictures import StoredPictures
 from quire.settings import Settings
@@ -43,19 +43,17 @@ async def open_ocr_service(
             open_envelope_queues(settings, ids, queues=components.queues)
         )
         states: JobStates = BlobJobStates(components.blobs, clock)
-        depth: RequestDepth = components.queues
         if travels_on_lists(settings):
             from quire.ocr.redis_states import RedisJobStates
 
             on_redis = RedisJobStates(settings.redis.url.reveal())
             stack.push_async_callback(on_redis.close)
-            states = depth = on_redis
+            states = on_redis
         scratch = stack.enter_context(join_home(settings.home, ids.ulid())).scratch
         reader = LateReader(settings, scratch)
         stack.push_async_callback(reader.close)
         service = OcrService(
             queues,
-            depth,
             states,
             StoredPictures(components.blobs),
             build_reading(settings, reader, scratch, components.blobs, ids),

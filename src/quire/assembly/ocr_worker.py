@@ -17,7 +17,7 @@ from quire.assembly.queues import apply_table
 from quire.consumers.consumer import Consumer
 from quire.consumers.deliveries import DeliveryLogEntry
 from quire.model.envelopes import OCR_QUEUE, BadEnvelope, OcrRequest
-from quire.model.queues import QueuePolicy
+from quire.model.queues import QueuePolicy, policy_for
 from quire.ocr.answering import (
     AnsweringRules,
     IsCancelled,
@@ -44,8 +44,7 @@ class OpenOcrWorker(Struct, frozen=True):
 def ocr_policy(settings: Settings) -> QueuePolicy:
     """A request is not leased ahead: it takes long, and other workers may be free."""
     at_once = settings.ocr.jobs_at_once or picture_workers(settings)
-    plain = QueuePolicy(name=OCR_QUEUE, max_batch_size=1, dead_letter=f"{OCR_QUEUE}:dead")
-    return structs.replace(apply_table(plain, OCR_QUEUE, settings), concurrency=at_once)
+    return structs.replace(apply_table(policy_for(OCR_QUEUE), OCR_QUEUE, settings), concurrency=at_once)
 
 
 def answering_rules(settings: Settings) -> AnsweringRules:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from quire.assembly.machine import usable_memory_mb
+from quire.assembly.ocr_reading import build_reading_options
 from quire.assembly.worker import WORKER_COMMAND
 from quire.assembly.worker_blobs import WorkerConfiguration
 from quire.blobs.local import LocalBlobs
@@ -18,14 +19,13 @@ from quire.blobs.port import Blobs
 from quire.compute.pool.local import LocalCompute
 from quire.compute.pool.memory_budget import limit_workers
 from quire.model.ids import Ids
-from quire.model.page_text import PageText
+from quire.model.page_text import PageText, Tier
 from quire.ocr.image_jobs import ImageReading
 from quire.ocr.image_refs import ImageSources
 from quire.ocr.picture_reader import PoolPictureReader
 from quire.ocr.port import PictureTextReader
 from quire.ocr.stored_pictures import StoredPictures
 from quire.settings import Settings, worker_environment
-from quire.steps.ocr.options import ReadingOptions
 from quire.system import LoopSignal, SystemClock
 from quire.tools.guarded_fetch import GuardedFetcher
 from quire.tools.sandbox import check_mode
@@ -124,7 +124,7 @@ async def open_reader(settings: Settings, scratch: Path) -> AsyncIterator[PoolPi
 
 def reading_options(settings: Settings) -> dict[str, Any]:
     """How pictures are read, as the option of a step."""
-    options: dict[str, Any] = msgspec.to_builtins(ReadingOptions(seconds=settings.ocr.picture_seconds))
+    options: dict[str, Any] = msgspec.to_builtins(build_reading_options(settings.ocr))
     return options
 
 
@@ -158,11 +158,13 @@ def build_reading(
         folder=scratch,
         ids=ids,
         places=asyncio.Semaphore(AHEAD * picture_workers(settings)),
+        max_text_bytes=settings.ocr.max_text_bytes,
     )
 
 
-def list_providers(_settings: Settings) -> dict[str, bool]:
-    """Tiers, and whether each is there and switched on."""
-    from quire.tools import tesseract
+def list_providers(settings: Settings) -> dict[str, bool]:
+    """Every tier, and whether it is there and switched on."""
+    from quire.steps.ocr import engines
 
-    return {"tesseract": tesseract.probe().ok}
+    found = {state.tier: state for state in engines.probe_tiers(build_reading_options(settings.ocr))}
+    return {tier.value: tier in found and found[tier].is_available for tier in Tier}

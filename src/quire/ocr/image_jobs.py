@@ -10,10 +10,10 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from quire.model.envelope_writing import build_image_failure, build_image_text
-from quire.model.envelopes import ImageRef, ImageText, OcrErrorCode
+from quire.model.envelope_writing import build_image_failure, build_image_text, cut_text
+from quire.model.envelopes import MAX_TEXT_BYTES, ImageRef, ImageText, OcrErrorCode
 from quire.model.errors import QuireError, Retry
 from quire.model.ids import Ids
 from quire.model.page_text import PageText, Tier
@@ -53,6 +53,7 @@ class ImageReading(Struct, frozen=True, kw_only=True):
     ids: Ids
     places: asyncio.Semaphore
     pause_seconds: float = FIRST_PAUSE_SECONDS
+    max_text_bytes: int = MAX_TEXT_BYTES
 
 
 async def read_images(
@@ -78,17 +79,19 @@ async def _read_image(reading: ImageReading, image: ImageRef | InlineImage, lang
         words = f"reading it failed ({type(error).__name__})"
         failed = build_image_failure(image.index, OcrErrorCode.INTERNAL_ERROR, words, language=spoken)
         return ImageResult(text=failed, is_passing=True)
-    return ImageResult(text=_build_text(image.index, page, spoken))
+    return ImageResult(text=_build_text(image.index, page, spoken, reading.max_text_bytes))
 
 
-def _build_text(index: int, page: PageText, language: str) -> ImageText:
+def _build_text(index: int, page: PageText, language: str, max_bytes: int) -> ImageText:
     tier = Tier(page.tier) if page.tier in set(Tier) else Tier.TESSERACT
     if not page.is_valid or not page.text.strip():
         why = page.reason or "no engine has read valid text"
         return build_image_failure(index, OcrErrorCode.NO_VALID_OUTPUT, why, language=language, tier=tier)
-    return build_image_text(
-        index, page.text, language=language, confidence=page.confidence, is_valid=True, tier=tier
+    kept, was_cut = cut_text(page.text, max_bytes)
+    made = build_image_text(
+        index, kept, language=language, confidence=page.confidence, is_valid=True, tier=tier
     )
+    return structs.replace(made, truncated=made.truncated or was_cut)
 
 
 async def _read_page(reading: ImageReading, image: ImageRef | InlineImage, language: str) -> PageText:

@@ -29,7 +29,7 @@ _AGAIN = frozenset({Outcome.CRASHED, Outcome.INTERRUPTED, Outcome.ERRED})
 # The fault of this machine: nothing about the picture.
 _MACHINE_FAULTS = frozenset({"missing_tool", "wrong_option", "misconfigured", "unknown_step"})
 # Codes of the reader that are codes of the contract already; all others mean: no picture that can be read.
-_CONTRACT = frozenset({OcrErrorCode.UNSUPPORTED_MEDIA, OcrErrorCode.ENGINE_ERROR})
+_CONTRACT = frozenset({OcrErrorCode.UNSUPPORTED_MEDIA, OcrErrorCode.ENGINE_ERROR, OcrErrorCode.BAD_REQUEST})
 
 
 class PoolPictureReader:

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Protocol
 
 from quire.model.page_text import PageText
-from quire.queues.port import QueueDepth
 
 
 class PictureBuckets(Protocol):
@@ -36,12 +35,4 @@ class JobStates(Protocol):
 
     async def load(self, job_id: str) -> bytes | None:
         """None: there is no such job, or it is forgotten. Raises Unavailable."""
-        ...
-
-
-class RequestDepth(Protocol):
-    """How full the queue of requests is."""
-
-    async def depth(self, queue: str, *, now: float) -> QueueDepth:
-        """How many messages are in each state. Raises Unavailable."""
         ...

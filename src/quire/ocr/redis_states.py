@@ -1,10 +1,9 @@
-"""States of OCR jobs on Redis, under the keys and for the time that the published service keeps them; how
-full its queue is; and whether a workflow was called off.
+"""States of OCR jobs on Redis, under the keys and for the time that the published service keeps them; and
+whether a workflow was called off.
 
 Needs the extra `quire[redis]`. Must not know: what a state says.
 """
 
-from quire.queues.port import QueueDepth
 from quire.queues.redis_server import CONNECTIONS, TIMEOUT_SECONDS, Server
 
 _SCRIPTS = "quire.queues.redis_lists.lua"  # none of them is used: plain commands do
@@ -30,13 +29,3 @@ class RedisJobStates:
 
     async def is_cancelled(self, workflow_id: str) -> bool:
         return bool(await self._server.ask("EXISTS", f"cancelled:{workflow_id}"))
-
-    async def depth(self, queue: str, *, now: float) -> QueueDepth:  # noqa: ARG002 as of this moment
-        """Of a plain list, with what stands beside it."""
-        waiting = await self._server.ask("LLEN", queue)
-        return QueueDepth(
-            waiting=int(waiting),
-            leased=int(await self._server.ask("ZCARD", f"{queue}:leases")),
-            dead=int(await self._server.ask("LLEN", f"{queue}:dead")),
-            delayed=int(await self._server.ask("ZCARD", f"{queue}:delayed")),
-        )

@@ -27,9 +27,9 @@ from quire.model.envelopes import (
 from quire.model.errors import Missing, Reject, Retry
 from quire.model.ids import Ids
 from quire.ocr.image_jobs import ImageReading, InlineImage, read_images
-from quire.ocr.port import JobStates, RequestDepth
+from quire.ocr.port import JobStates
 from quire.ocr.stored_pictures import StoredPictures
-from quire.queues.port import LeasedMessage, Message, MessageQueues, QueueDepth
+from quire.queues.port import LeasedMessage, Message, QueueDepth, QueueStore
 
 STATE_SECONDS = 86_400.0
 REPLY_QUEUE = "quire.ocr.answers"
@@ -66,8 +66,7 @@ class OcrServiceRules(Struct, frozen=True, kw_only=True):
 class OcrService:
     def __init__(
         self,
-        queues: MessageQueues,
-        depth: RequestDepth,
+        queues: QueueStore,
         states: JobStates,
         stored: StoredPictures,
         reading: ImageReading,
@@ -79,7 +78,6 @@ class OcrService:
     ) -> None:
         """`providers` says which engines are there."""
         self._queues = queues
-        self._depth = depth
         self._states = states
         self._stored = stored
         self._reading = reading
@@ -98,7 +96,7 @@ class OcrService:
         return await asyncio.to_thread(self._providers)
 
     async def count_queued(self) -> QueueDepth:
-        return await self._depth.depth(self._rules.queue, now=self._clock.now())
+        return await self._queues.depth(self._rules.queue, now=self._clock.now())
 
     async def submit(
         self, images: Sequence[ImageRef | InlineImage], *, language: str, owner: str, request_id: str | None

@@ -1,6 +1,6 @@
 """Settings of the OCR service: where its pictures may come from, its workers, and how often it tries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 from quire.settings.basics import Secret, about
 
 # Variables of the published OCR service, by the key they stand in for; the first that is set counts.
-OCR_SERVICE_FALLBACKS: Mapping[str, Sequence[str]] = {
+OCR_SERVICE_FALLBACKS: Mapping[str, tuple[str, ...]] = {
     "ocr.s3_endpoint": ("S3_ENDPOINT_URL",),
     "ocr.s3_region": ("S3_REGION", "AWS_REGION"),
     "ocr.s3_path_style": ("S3_FORCE_PATH_STYLE",),

@@ -12,7 +12,7 @@ from quire.settings.basics import Secret, about, cores
 from quire.settings.compute import ComputeSettings, FlySettings, LocalSettings, RaySettings, WorkerKeySettings
 from quire.settings.envelopes import EnvelopeSettings
 from quire.settings.library import Library
-from quire.settings.ocr_service import OcrServiceSettings
+from quire.settings.ocr import OcrSettings
 from quire.settings.recipes import RecipeSettings
 from quire.settings.server import (
     ArchiveSettings,
@@ -201,7 +201,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     fly: FlySettings = FlySettings()
     ray: RaySettings = RaySettings()
     library: Library = Library()
-    ocr: OcrServiceSettings = OcrServiceSettings()
+    ocr: OcrSettings = OcrSettings()
     resources: Mapping[str, int] = field(default_factory=dict)  # by name: how many tasks may use it at once
     queues: Mapping[str, QueueSettings] = field(default_factory=dict)  # by name: any queue may have a table
 

@@ -49,12 +49,12 @@ def worker(
 
     Exit codes: 0 stopped as requested, 1 could not run, 2 usage, 130 stopped immediately by a second Ctrl-C.
     """
-    from quire.settings import OCR_SERVICE_FALLBACKS, load_here
+    from quire.settings import OCR_FALLBACKS, load_here
 
     given = {"home": home, "ocr.workers": workers}
     overrides = {name: str(value) for name, value in given.items() if value is not None}
     with exit_on_error(json_output=json_output):
-        settings = load_here(config=config, overrides=overrides, fallbacks=OCR_SERVICE_FALLBACKS).settings
+        settings = load_here(config=config, overrides=overrides, fallbacks=OCR_FALLBACKS).settings
         printer = _EventPrinter(json_output=json_output)
         asyncio.run(_work(settings, printer, until_empty=until_empty))
 
@@ -62,7 +62,7 @@ def worker(
 async def _work(settings: "Settings", printer: "_EventPrinter", *, until_empty: bool) -> None:
     from quire.assembly.ocr_worker import open_ocr_worker
 
-    stop = stop_on_signals(printer.reporter.say)
+    stop = stop_on_signals(lambda text: printer.reporter.report("stopping", text))
     async with open_ocr_worker(
         settings, report=printer.tell, log=printer.tell_delivery, trouble=printer.reporter.report_outage
     ) as opened:

@@ -60,12 +60,12 @@ def serve(
     Exit codes: 0 stopped as requested, 1 could not run, 2 usage, 130 stopped immediately by a second Ctrl-C.
     """
     from quire.assembly.server import ServeOptions
-    from quire.settings import OCR_SERVICE_FALLBACKS, load_here
+    from quire.settings import OCR_FALLBACKS, load_here
 
     given = {"home": home, "serve.host": host, "serve.port": port}
     overrides = {name: str(value) for name, value in given.items() if value is not None}
     with exit_on_error(json_output=json_output):
-        settings = load_here(config=config, overrides=overrides, fallbacks=OCR_SERVICE_FALLBACKS).settings
+        settings = load_here(config=config, overrides=overrides, fallbacks=OCR_FALLBACKS).settings
         reporter = Reporter(json_output=json_output, events=True)
         options = ServeOptions(api_only=api_only, workers=workers, pipelines=tuple(pipeline or ()))
         asyncio.run(_serve(settings, options, reporter))
