@@ -19,6 +19,7 @@ from quire.api import (
     iiif,
     ingest,
     ocr,
+    recipes,
     task_answers,
     webhooks,
 )
@@ -40,6 +41,7 @@ ROUTES = (
     *callbacks.ROUTES,
     *task_answers.ROUTES,
     *ocr.ROUTES,
+    *recipes.ROUTES,
     *administration.ROUTES,
     *about.ROUTES,
 )

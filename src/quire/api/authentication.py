@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from quire.access.api_keys import PREFIX, Scope, allows, owner_of, sees
 from quire.access.port import ApiKey
+from quire.access.user_tokens import UserTokens
 from quire.api.context import Caller
 from quire.api.routing import ApiRequest, Route
 from quire.ledger.submissions import OwnerQuota
@@ -41,9 +42,11 @@ class Authenticator:
         public_url: str = "",
         foreign_uploads: bool = False,
         caller: Caller = ANONYMOUS,
+        user_tokens: UserTokens | None = None,
     ) -> None:
         """`hosts`: the names of this server, besides loopback addresses. `foreign_uploads`: callers without a
         key may upload from pages of any origin. `caller`: what a caller without a key may have.
+        `user_tokens`: reads the tokens of users; None: there are none.
         """
         self._identify = identify
         self._origin = origin
@@ -52,11 +55,14 @@ class Authenticator:
         self._public_origin = _read_origin(public_url)
         self._foreign_uploads = foreign_uploads
         self._caller = caller
+        self._user_tokens = user_tokens
 
     async def admit(self, route: Route, request: ApiRequest) -> Caller:
         """Raises Reject `unauthorized` or `forbidden`, Missing, or Retry `rate_limited`."""
         if route.scope is None:
             return ANONYMOUS
+        if (user := self._identify_user(route, request)) is not None:
+            return user
         key = await self._key(request, route)
         if key is None:
             if not self._is_for_any_page(route):
@@ -81,6 +87,19 @@ class Authenticator:
             max_batches=key.max_batches,
             quota=OwnerQuota(max_bytes=key.max_bytes),
         )
+
+    def _identify_user(self, route: Route, request: ApiRequest) -> Caller | None:
+        """The user of a token; None for a request without one. A wrong token is never taken for none."""
+        said = request.headers.get("authorization", "")
+        kind, _, text = said.partition(" ")
+        if self._user_tokens is None or not route.users or kind.lower() != "bearer":
+            return None
+        token = text.strip()
+        if token.startswith(PREFIX):
+            return None
+        user = self._user_tokens.identify(token)
+        self._check_origin(request)
+        return Caller(name=f"user {user}", user=user)
 
     def _is_for_any_page(self, route: Route) -> bool:
         """Whether pages of any origin may ask this without a key."""

@@ -19,11 +19,13 @@ from quire.ingest.context import IngestContext
 from quire.ledger.port import OperatorAction
 from quire.ledger.submissions import NO_QUOTA, OwnerQuota
 from quire.ocr.service import OcrService
+from quire.recipes.context import RecipeContext
+from quire.recipes.photos import PhotoRules
 
 
 class Caller(Struct, frozen=True, kw_only=True):
     """The caller, and how much it may have open; 0 is no limit. `owner` names the key and those it was
-    rotated to; empty: no key was needed.
+    rotated to; empty: no key was needed. `user` is that of a token.
     """
 
     name: str
@@ -31,6 +33,12 @@ class Caller(Struct, frozen=True, kw_only=True):
     tenant: str = ""
     max_batches: int = 0
     quota: OwnerQuota = NO_QUOTA
+    user: str = ""
+
+    @property
+    def recipe_user(self) -> str:
+        """Whose recipes the caller sees."""
+        return self.user or self.owner or "anonymous"
 
 
 class ApiContext(Struct, frozen=True, kw_only=True):
@@ -41,6 +49,9 @@ class ApiContext(Struct, frozen=True, kw_only=True):
     queues: administration.QueueContext
     webhooks: WebhookContext
     keys: ApiKeyContext
+    recipes: RecipeContext
+    photos: PhotoRules = PhotoRules()
+    max_photo_bytes: int = 10 << 20
     secrets: tuple[bytes, ...]  # by one of which URLs of callbacks and tokens of tasks are signed
     stopping: asyncio.Event
     faltering: asyncio.Event = field(default_factory=asyncio.Event)  # the engine loop of this server is down

@@ -36,6 +36,7 @@ class Route(Struct, frozen=True, kw_only=True):
     """`contract`: of a published protocol, with its shape of errors. `pages`: pages of any origin may ask.
     `whole`: it concerns the whole server, and is closed to keys that are bound to a tenant. `app_key`: the
     key may also come in the header X-Jarvis-App-Key, as callers of the published OCR service send theirs.
+    `users`: tokens of users are accepted, too.
     """
 
     method: Literal["GET", "HEAD", "POST", "PUT", "DELETE"]
@@ -48,6 +49,7 @@ class Route(Struct, frozen=True, kw_only=True):
     contract: bool = False
     pages: bool = False
     whole: bool = False
+    users: bool = False
     app_key: bool = False
     body: Any = None
     body_example: Any = None

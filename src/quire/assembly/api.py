@@ -8,6 +8,7 @@ from msgspec import structs
 
 from quire import __version__
 from quire.access.api_keys import ApiKeyContext, KeyChecker, is_valid
+from quire.access.user_tokens import UserTokens
 from quire.api.app import ROUTES
 from quire.api.authentication import ANONYMOUS, Authenticator, Origin, is_loopback
 from quire.api.context import ApiContext
@@ -27,10 +28,13 @@ from quire.ingest.context import IngestLimits, build_ingest_context
 from quire.ledger.submissions import OwnerQuota
 from quire.model.errors import Misconfigured
 from quire.ocr.service import OcrService
+from quire.recipes.context import RecipeContext
+from quire.recipes.photos import PhotoRules
 from quire.settings import Settings
-from quire.system import LoopSignal
+from quire.system import LoopSignal, SystemClock
 
 SOURCE = "urn:quire"
+LEAST_SECRET_BYTES = 16
 
 
 def build_api_context(
@@ -38,6 +42,7 @@ def build_api_context(
     components: Components,
     presigned: PresignedUploads,
     *,
+    recipes: RecipeContext,
     stopping: asyncio.Event,
     wake: Callable[[], None],
     delivered: Callable[[AttemptAddress], None] = lambda _: None,
@@ -70,6 +75,9 @@ def build_api_context(
             ids=components.ids,
         ),
         keys=ApiKeyContext(store=components.api_keys, clock=components.clock, ids=components.ids),
+        recipes=recipes,
+        photos=PhotoRules(sandbox=settings.sandbox),
+        max_photo_bytes=settings.recipes.max_image_bytes,
         secrets=load_valid_secrets(settings),
         stopping=stopping,
         public_url=settings.serve.public_url,
@@ -123,7 +131,12 @@ async def anonymous_allowed(settings: Settings, components: Components) -> bool:
     loopback = is_loopback(settings.serve.host)
     anonymous = wanted == "always" or (wanted == "loopback" and loopback)
     now = components.clock.now()
-    if not anonymous and not any(is_valid(key, now) for key in await components.api_keys.list_keys()):
+    tokens = bool(settings.recipes.token_secret)
+    if (
+        not anonymous
+        and not tokens
+        and not any(is_valid(key, now) for key in await components.api_keys.list_keys())
+    ):
         otherwise = "do not set serve.anonymous to never" if loopback else "listen on 127.0.0.1"
         raise Misconfigured(
             f"the server on {settings.serve.host} would refuse every request: it requires API keys, and no "
@@ -148,8 +161,21 @@ def build_authenticator(
         public_url=chosen.public_url,
         # The operator has opened the server, behind a proxy that asks for something else, say.
         foreign_uploads=chosen.anonymous == "always",
+        user_tokens=build_user_tokens(settings),
         caller=structs.replace(ANONYMOUS, max_batches=chosen.anonymous_max_batches, quota=quota),
     )
+
+
+def build_user_tokens(settings: Settings) -> UserTokens | None:
+    """None: no token is accepted. Raises Misconfigured for a secret that can be guessed."""
+    secret = settings.recipes.token_secret.reveal().encode()
+    if not secret:
+        return None
+    if len(secret) < LEAST_SECRET_BYTES:
+        raise Misconfigured(
+            f"recipes.token_secret is too short: it must have at least {LEAST_SECRET_BYTES} characters"
+        )
+    return UserTokens(secret, SystemClock())
 
 
 def own_hosts(settings: Settings) -> frozenset[str]:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from quire.access.port import ApiKeyStore
 from quire.assembly.blobs import open_blobs
@@ -23,6 +23,8 @@ from quire.model.ids import Ids
 from quire.model.pipelines import to_pipelines
 from quire.model.plan import Plan
 from quire.model.tiers import tier_number
+from quire.recipes.job_ends import JobNotifier
+from quire.recipes.port import RecipeStore
 from quire.settings import Settings
 from quire.system import SystemClock, SystemIds
 
@@ -37,6 +39,8 @@ class Components(UploadContext, frozen=True, kw_only=True):
     outbox: OutboxStore
     api_keys: ApiKeyStore
     webhooks: WebhookStore
+    recipes: RecipeStore
+    job_ends: JobNotifier = field(default_factory=JobNotifier)
     warnings: tuple[str, ...] = ()  # what the backends may lose, for people to know
 
     def remote_context(self) -> RemoteContext:
@@ -101,8 +105,8 @@ def budget(settings: Settings) -> Budget:
 
 
 def field_values(components: Struct) -> dict[str, Any]:
-    return {field.name: getattr(components, field.name) for field in structs.fields(components)}
+    return {one.name: getattr(components, one.name) for one in structs.fields(components)}
 
 
 def _view(components: Components, context: type[T]) -> T:
-    return context(**{field.name: getattr(components, field.name) for field in structs.fields(context)})
+    return context(**{one.name: getattr(components, one.name) for one in structs.fields(context)})

@@ -175,7 +175,11 @@ class EngineStarter:
         )
         try:
             await self._listen(loop.wake)
-            async with self._watch_batches(), self._consume_answers(loop, schedules=schedules):
+            async with (
+                self._watch_batches(),
+                self._consume_answers(loop, schedules=schedules),
+                self._consume_results(loop, schedules=schedules),
+            ):
                 yield loop
         finally:
             if compute is not None:
@@ -194,6 +198,15 @@ class EngineStarter:
         from quire.assembly.answers import consuming_answers
 
         return consuming_answers(self._settings, self._components, loop.wake, self._trouble)
+
+    def _consume_results(self, loop: EngineLoop, *, schedules: bool) -> "AbstractAsyncContextManager[None]":
+        """Only where recipes may be imported."""
+        if not schedules or "recipe" not in self._components.pipelines:
+            return nullcontext()
+        from quire.assembly.recipes import build_recipe_context, consuming_results
+
+        context = build_recipe_context(self._settings, self._components, wake=loop.wake)
+        return consuming_results(self._settings, self._components, context, self._trouble)
 
     def _start_computes(
         self, workers: int, signal: LoopSignal, limits: SharedLimits, *, schedules: bool

@@ -29,11 +29,14 @@ from quire.ledger.port import (
 from quire.ledger.sqlite import SqliteLedger
 from quire.model.ids import Ids
 from quire.queues.port import QueueStore
+from quire.recipes.port import RecipeStore
+from quire.recipes.sqlite import SqliteRecipeStore
 from quire.settings import Settings
 
 if TYPE_CHECKING:
     from quire.database.postgres import PostgresDatabase
     from quire.ledger.postgres import PostgresLedger
+    from quire.recipes.postgres import PostgresRecipeStore
 
 Listen = Callable[[Callable[[], None]], Awaitable[None]]
 
@@ -55,6 +58,7 @@ class Stores(Struct, frozen=True, kw_only=True):
     records: RecordStore
     api_keys: ApiKeyStore
     webhooks: WebhookStore
+    recipes: RecipeStore
     queues: QueueStore
     listen: Listen
     warnings: tuple[str, ...] = ()
@@ -67,6 +71,7 @@ async def open_stores(settings: Settings, ids: Ids, *, thorough: bool = False) -
         adapters = _choose_adapters(database)
         ledger = adapters.ledger
         await ledger.prepare()
+        await adapters.recipes.prepare()
         async with open_queues(settings, ids, database) as opened:
             yield Stores(
                 batches=ledger,
@@ -81,6 +86,7 @@ async def open_stores(settings: Settings, ids: Ids, *, thorough: bool = False) -
                 records=ledger,
                 api_keys=adapters.api_keys,
                 webhooks=adapters.webhooks,
+                recipes=adapters.recipes,
                 queues=opened.queues,
                 listen=adapters.listen,
                 warnings=(*database.warnings, *opened.warnings),
@@ -96,6 +102,7 @@ class _Adapters(NamedTuple):
     ledger: "SqliteLedger | PostgresLedger"
     api_keys: ApiKeyStore
     webhooks: WebhookStore
+    recipes: "SqliteRecipeStore | PostgresRecipeStore"
     listen: Listen
 
 
@@ -104,14 +111,17 @@ def _choose_adapters(database: "SqliteDatabase | PostgresDatabase") -> _Adapters
         # Any write of another process wakes the listener, also one that means nothing to it.
         listen = partial(database.listen, apart_seconds=LISTEN_SECONDS)
         api_keys, webhooks = SqliteApiKeyStore(database), SqliteWebhookStore(database)
-        return _Adapters(SqliteLedger(database), api_keys, webhooks, listen)
+        recipes = SqliteRecipeStore(database)
+        return _Adapters(SqliteLedger(database), api_keys, webhooks, recipes, listen)
     from quire.access.postgres import PostgresApiKeyStore
     from quire.events.postgres import PostgresWebhookStore
     from quire.ledger.postgres import PostgresLedger
+    from quire.recipes.postgres import PostgresRecipeStore
 
     return _Adapters(
         PostgresLedger(database),
         PostgresApiKeyStore(database),
         PostgresWebhookStore(database),
+        PostgresRecipeStore(database),
         database.listen,
     )

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from quire.assembly.worker_steps import WorkerPipeline
 from quire.model.errors import Misconfigured, Reject
 from quire.model.pipelines import Pipelines
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     from quire.assembly.own_pipelines import FoundPipeline
     from quire.authoring.loading import LoadedPipeline
 
-BUILT_IN = ("preprocess", "markdown")
+BUILT_IN = ("preprocess", "markdown", "recipe")
+RECIPE = "quire.pipelines.recipe:recipe"
 
 Find = Callable[[], Sequence["FoundPipeline"]]
 
@@ -74,9 +77,30 @@ def find_own_pipelines(settings: Settings, given: Sequence[str] = ()) -> MemberP
     def find() -> Sequence["FoundPipeline"]:
         from quire.assembly.own_pipelines import find_pipelines, list_sources
 
-        return find_pipelines(list_sources(settings.pipelines, given), BUILT_IN, model=settings.model)
+        own = find_pipelines(list_sources(settings.pipelines, given), BUILT_IN, model=settings.model)
+        return [*own, *find_recipe_pipeline()]
 
     return MemberPipelines(settings, find)
+
+
+def find_recipe_pipeline() -> Sequence["FoundPipeline"]:
+    """The pipeline of recipe import: built in, and loaded like those of people, because it is written like
+    them. It asks a model only in imports for which one is configured.
+    """
+    from quire.assembly.own_pipelines import FoundPipeline, PipelineSource
+    from quire.authoring.loading import load_pipeline
+    from quire.authoring.references import Reference
+
+    loaded = load_pipeline(RECIPE)
+    loaded = structs.replace(loaded, plan=structs.replace(loaded.plan, code_digest=""))
+    reference = Reference(module="quire.pipelines.recipe", object_path="recipe")
+    source = PipelineSource(reference=reference, written_in="Quire", optional=True)
+    return [FoundPipeline(source=source, loaded=loaded)]
+
+
+def choose_recipe_pipeline(settings: Settings) -> MemberPipelines:
+    """For a process that imports recipes and does nothing else."""
+    return MemberPipelines(settings, find_recipe_pipeline, built_in=False)
 
 
 def choose_pipeline(
@@ -106,7 +130,7 @@ def choose_pipeline(
 
 
 def _choose_built_in(settings: Settings, choice: tuple[str, int], wanted: str) -> MemberPipelines:
-    known = MemberPipelines(settings, list)
+    known = choose_recipe_pipeline(settings) if choice[0] == "recipe" else MemberPipelines(settings, list)
     version = known[choice[0]].version
     if choice[1] not in {0, version}:
         raise Reject(

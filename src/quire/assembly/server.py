@@ -19,6 +19,7 @@ from quire.assembly.member_pipelines import find_own_pipelines
 from quire.assembly.ocr_service import open_ocr_service
 from quire.assembly.presigned_uploads import build_cleanup_policy, open_presigned_uploads
 from quire.assembly.queues import queue_policies
+from quire.assembly.recipes import build_recipe_context, run_recipe_import
 from quire.assembly.redis_lists import elsewhere
 from quire.assembly.remote import RemoteComputes
 from quire.assembly.scrub import scrub_regularly
@@ -82,10 +83,12 @@ async def run_server(
                 sender.wake()
                 signal.set() if loop is None else loop.wake()
 
+            recipes = build_recipe_context(settings, components, wake=wake)
             context = build_api_context(
                 settings,
                 components,
                 presigned,
+                recipes=recipes,
                 stopping=stop,
                 wake=wake,
                 delivered=remote.note_callback,
@@ -106,6 +109,7 @@ async def run_server(
                 _keep_running(lambda: _clean_regularly(settings, components, presigned, stop), stop),
                 _keep_running(lambda: scrub_regularly(settings, components, stop), stop),
                 _keep_running(lambda: sender.run(stop), stop),
+                _keep_running(lambda: run_recipe_import(settings, components, recipes, stop, trouble), stop),
             ]
             try:
                 await _run_together(parts, stop)

@@ -74,6 +74,12 @@ OCR_COMMANDS = {
         "Read pictures as requests for OCR ask, until stopped.", "quire.cli.ocr.commands:worker"
     )
 }
+RECIPE_COMMANDS = {
+    "import": CommandEntry(
+        "Import the recipe on photos or on a web page, and print it.",
+        "quire.cli.recipe.commands:import_recipe",
+    )
+}
 COMMANDS: Mapping[str, Entry] = {
     "run": CommandEntry("Run files and folders through a pipeline.", "quire.cli.run.commands:run"),
     "serve": CommandEntry("Serve the HTTP API.", "quire.cli.server.serve:serve"),
@@ -93,5 +99,6 @@ COMMANDS: Mapping[str, Entry] = {
     "key": GroupEntry("Manage the API keys of a server.", KEY_COMMANDS),
     "ocr": GroupEntry("Run the OCR service.", OCR_COMMANDS),
     "task": GroupEntry("Run single tasks on machines that a server starts.", TASK_COMMANDS),
+    "recipe": GroupEntry("Import recipes.", RECIPE_COMMANDS),
     "library": CommandEntry("Manage a library of PDFs in a bucket.", "quire.cli.library.commands:library"),
 }

@@ -69,6 +69,7 @@ class Dispatcher:
         self._may_have_lost_claims = False  # the answer to a claim may have been lost
         self._looked_at = 0.0
         self.phase_ended = False
+        self.has_asked = False  # the last turn put requests to somebody outside into the outbox
         self.asked_for_tasks = False  # whether the last turn asked the ledger for tasks
 
     @property
@@ -86,7 +87,7 @@ class Dispatcher:
 
     async def turn(self, member: int, only: Only, *, claiming: bool = True) -> bool:
         """Settle reports, start as many tasks as there is room for; True when there was anything to do."""
-        self.phase_ended = False
+        self.phase_ended = self.has_asked = False
         if self._may_have_lost_claims:
             await self._recover(member)
         reports = self._compute.take_reports()
@@ -155,6 +156,7 @@ class Dispatcher:
             del self._unsettled[batch_no]
             settled_count += len(decided)
             self.phase_ended = self.phase_ended or settled.phase_ended
+            self.has_asked = self.has_asked or any(one.state is TaskState.EXTERNAL for one, _ in decided)
             # A retry or what follows may be due.
             self._may_have_tasks = (
                 self._may_have_tasks

@@ -155,6 +155,8 @@ class EngineLoop:
         worked = False
         if self._dispatcher is not None:
             worked = await self._dispatcher.turn(self._membership.number, only)
+            if self._dispatcher.has_asked:
+                self._receive_at = 0.0  # nobody outside can answer before the outbox is sent
             if worked and not self._dispatcher.phase_ended and not self._scheduler_due:
                 return False
         if await self._move(only):

@@ -13,6 +13,7 @@ from quire.settings.compute import ComputeSettings, FlySettings, LocalSettings, 
 from quire.settings.envelopes import EnvelopeSettings
 from quire.settings.library import Library
 from quire.settings.ocr import OcrSettings
+from quire.settings.recipes import RecipeSettings
 from quire.settings.server import (
     ArchiveSettings,
     CleanupSettings,
@@ -192,6 +193,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     webhooks: WebhookSettings = WebhookSettings()
     cleaning: CleanupSettings = CleanupSettings()
     scrub: ScrubSettings = ScrubSettings()
+    recipes: RecipeSettings = RecipeSettings()
     archive: ArchiveSettings = ArchiveSettings()
     compute: ComputeSettings = ComputeSettings()
     worker_keys: WorkerKeySettings = WorkerKeySettings()

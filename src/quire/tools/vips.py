@@ -178,6 +178,16 @@ def read_dpi(picture: Any) -> int:
     return found if _LOWEST_DPI <= found <= _HIGHEST_DPI else 0
 
 
+def resized(picture: Any, width: int, height: int) -> VipsImage:
+    """The picture with exactly these sides."""
+    if (picture.width, picture.height) == (width, height):
+        same: VipsImage = picture
+        return same
+    with _translate_errors():
+        made: VipsImage = picture.thumbnail_image(width, height=height, size="force")
+    return made
+
+
 def save_jpeg(picture: Any, target: Path, quality: int) -> None:
     """Baseline, sRGB by convention (no profile), no metadata: the same picture gives the same bytes."""
     with _translate_errors():

@@ -1,0 +1,1 @@
+"""`quire recipe`: imports recipes from photos and pages."""
