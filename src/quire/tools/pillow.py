@@ -2,8 +2,9 @@
 
 It reads old-style JPEG, tiled planar and 8-bit LAB TIFFs. It must not be a way round a refusal: damaged
 bytes are refused here too (`LOAD_TRUNCATED_IMAGES` stays off, warnings about missing data are errors), the
-same pixel limit holds, and only the four wanted formats are tried. Gives plain upright pixels; encodes
-nothing, knows no batches.
+same pixel limit holds, and only the wanted formats are tried. For pictures that are only read, not converted,
+it is also the decoder of GIF (the first picture) and BMP. Gives plain upright pixels; encodes nothing, knows
+no batches.
 """
 
 import re
@@ -21,7 +22,7 @@ from quire.tools.refusals import PixelLimits
 from quire.tools.tiff import TiffPage
 from quire.tools.tiff_view import TiffPageView, has_many
 
-_FORMATS = {"image/jpeg": "JPEG", "image/png": "PNG", "image/webp": "WEBP", "image/tiff": "TIFF"}
+_FORMATS = {f"image/{name}": name.upper() for name in ("jpeg", "png", "webp", "tiff", "gif", "bmp")}
 _BITS_PER_SAMPLE = 258
 
 _MISSING_DATA = re.compile(r"truncat|larger than file|expecting to read|unexpected end", re.IGNORECASE)

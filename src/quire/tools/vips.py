@@ -22,6 +22,7 @@ from quire.model.errors import Misconfigured
 from quire.model.probe import Probe
 from quire.tools import colour, decoder_warnings, png, refusals, tiff_parts
 from quire.tools.jpeg import JpegBytes, is_padding
+from quire.tools.pdfium import PageBitmap
 from quire.tools.tiff import TiffPage
 from quire.tools.tiff_view import TiffPageView, has_many
 
@@ -43,6 +44,9 @@ _LOADERS = {
     "image/webp": "webpload_source",
     "image/tiff": "tiffload_source",
 }
+
+_MM_PER_INCH = 25.4
+_LOWEST_DPI, _HIGHEST_DPI = 73, 2400  # where nothing is said, libvips says 25, and cameras say 72
 
 _SAMPLE_BYTES = {"uchar": 1, "char": 1, "ushort": 2, "short": 2, "uint": 4, "int": 4, "float": 4}
 
@@ -159,6 +163,18 @@ def from_pixels(data: bytes | memoryview, width: int, height: int, bands: int) -
     numbers = _vips().Image.new_from_memory(data, width, height, bands, "uchar")
     picture: VipsImage = numbers.copy(interpretation="b-w" if bands == 1 else "srgb")
     return picture
+
+
+def to_bitmap(picture: Any) -> PageBitmap:
+    """The pixels of a plain picture, in memory; grey stays one band."""
+    with _translate_errors():
+        return PageBitmap(memoryview(picture.write_to_memory()), picture.width, picture.height, picture.bands)
+
+
+def read_dpi(picture: Any) -> int:
+    """What the file says of its resolution; 0 where it says nothing, or something that cannot be meant."""
+    found = round(picture.xres * _MM_PER_INCH)
+    return found if _LOWEST_DPI <= found <= _HIGHEST_DPI else 0
 
 
 def save_jpeg(picture: Any, target: Path, quality: int) -> None:
