@@ -16,6 +16,7 @@ MOST_CHARACTERS = 0xFFFE
 _ENTRIES = 100  # of one block of a character map
 _SUM = 0xB1B0AFBA
 _HEAD_MAGIC = 0x5F0F3CF5
+_MADE = 100 * 365 * 86_400  # seconds since 1904: programs warn of dates before 1970
 
 
 class Glyphs:
@@ -76,7 +77,7 @@ def build_font() -> bytes:
         b"glyf": box,
         b"head": struct.pack(
             ">IIIIHHqqhhhhHHhhh",
-            *(0x00010000, 0x00010000, 0, _HEAD_MAGIC, 0b1011, UNITS, 0, 0),
+            *(0x00010000, 0x00010000, 0, _HEAD_MAGIC, 0b1011, UNITS, _MADE, _MADE),
             *(0, 0, ADVANCE, TALL, 0, 8, 2, 0, 0),
         ),
         b"hhea": struct.pack(

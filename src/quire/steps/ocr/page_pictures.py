@@ -56,7 +56,6 @@ def build_picture_page(
     with source.open("rb") as stream:
         kind = sniff.signature(stream.read(sniff.HEAD_BYTES)) or ""
     if kind == "image/jpeg":
-        vips.verify(source, kind)
         head = pillow.read_jpeg_head(source, limits)
         if head is not None and not (archival and head.components == 4 and not head.profile):
             return _keep_jpeg(source, head, rotation)

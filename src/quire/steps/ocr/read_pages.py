@@ -23,12 +23,16 @@ _LINE_FILL = 0.7  # of the height of a line, for letters
 
 
 class ReadPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`number` counts from 1. `reason`: why the page is doubtful, in words for people."""
+    """`number` counts from 1. `reason`: why the page is doubtful, in words for people. `damaged`: its picture
+    cannot be decoded. `had_text`: it was read although the PDF has text for it.
+    """
 
     number: int
     kind: PageKind
     page: PageText
     reason: str = ""
+    damaged: bool = False
+    had_text: bool = False
 
 
 class PackedPages(Struct, frozen=True):
