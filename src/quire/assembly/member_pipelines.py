@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from quire.assembly.own_pipelines import FoundPipeline
     from quire.authoring.loading import LoadedPipeline
 
-BUILT_IN = ("preprocess", "markdown")
+BUILT_IN = ("preprocess", "markdown", "ocr")
 
 Find = Callable[[], Sequence["FoundPipeline"]]
 

@@ -18,7 +18,7 @@ def build_pipelines(settings: Settings, given: Sequence[str] = ()) -> MemberPipe
 
 def build_built_in(settings: Settings) -> list[Plan]:
     """The pipelines that come with Quire. Their code changes with Quire, which is nothing to warn of."""
-    built = (_build_preprocess(settings), _build_markdown(settings))
+    built = (_build_preprocess(settings), _build_markdown(settings), _build_ocr(settings))
     return [structs.replace(one, code_digest="") for one in built]
 
 
@@ -32,6 +32,12 @@ def _build_markdown(settings: Settings) -> Plan:
         silent_seconds=chosen.silent_seconds or chosen.conversion_seconds,
         memory_mb=chosen.memory_mb,
     ).plan()
+
+
+def _build_ocr(settings: Settings) -> Plan:
+    from quire.pipelines.ocr import build_ocr
+
+    return build_ocr().plan()
 
 
 def _build_preprocess(settings: Settings) -> Plan:

@@ -56,7 +56,7 @@ _SAMPLE_BYTES = {"uchar": 1, "char": 1, "ushort": 2, "short": 2, "uint": 4, "int
 _ROUTINE = re.compile(r"^unable to call|: load error$", re.IGNORECASE)  # some come or not, as threads happen
 # Of each library; a thread that cannot be created has no room for its stack.
 _NO_MEMORY = re.compile(r"(?:out of|insufficient|cannot allocate) memory|creating thread", re.IGNORECASE)
-_MACHINE = re.compile(r"system error|unable to (open for )?write", re.IGNORECASE)
+_MACHINE = re.compile(r"system error|unable to (open for )?write(?! to memory)", re.IGNORECASE)
 _NO_CODEC = re.compile(r"not configured|decoding is not implemented", re.IGNORECASE)
 _TRUNCATED = re.compile(r"premature|truncat|read error|unexpected end|end of file", re.IGNORECASE)
 _CORRUPT = re.compile(r"corrupt|error|\bbad (?!labq)|(line|row|strip|tile) \d|marker", re.IGNORECASE)

@@ -8,7 +8,6 @@ it and are not read; a page that cannot be decoded is doubtful with the reason, 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
 from msgspec import Struct
 
@@ -16,14 +15,12 @@ from quire.model.errors import Reject
 from quire.model.page_text import PageText
 from quire.steps import image_input, pdf_input
 from quire.steps.ocr.characters import clean_text
-from quire.steps.ocr.read_pages import ReadPage, describe_kind
+from quire.steps.ocr.read_pages import DocumentKind, LookedAt, ReadPage, describe_kind
 from quire.steps.ocr.reader import PictureReader
 from quire.steps.page_recognition import PageClassifier
 from quire.tools import refusals, sniff, tiff, vips
 from quire.tools.pdfium import POINTS_PER_INCH, PdfRenderer
 from quire.tools.qpdf import PdfFile
-
-DocumentKind = Literal["pdf", "picture"]
 
 _READING_DPI = 300
 _LOWEST_DPI = 72
@@ -32,13 +29,6 @@ _ONE_PICTURE = frozenset({"image/gif", "image/bmp"})  # the first, of a kind tha
 _DAMAGE = frozenset({"corrupt", "truncated", "too_many_pixels", "unsupported_format", "unsupported_media"})
 
 Report = Callable[[int], None]
-
-
-class LookedAt(Struct, frozen=True, kw_only=True):
-    """What is known of a document before it is read."""
-
-    kind: DocumentKind
-    pages: int
 
 
 def look_at(source: Path, *, max_pages: int, max_pixels: int) -> LookedAt:
@@ -64,7 +54,9 @@ def look_at(source: Path, *, max_pages: int, max_pixels: int) -> LookedAt:
 
 
 class PageSource(Struct, frozen=True, kw_only=True):
-    """A document and how it is read. With `force`, pages that have text are read all the same."""
+    """A document and how it is read. With `force`, pages that have text are read all the same; `alone`: it
+    has one page, and when that cannot be decoded there is nothing to go on with.
+    """
 
     source: Path
     folder: Path
@@ -72,6 +64,7 @@ class PageSource(Struct, frozen=True, kw_only=True):
     language: str = ""
     max_pixels: int = 100 * refusals.MEGAPIXEL
     force: bool = False
+    alone: bool = False
 
 
 def read_pages(
@@ -83,7 +76,7 @@ def read_pages(
             try:
                 yield read(number, reader)
             except Reject as flaw:
-                if flaw.code not in _DAMAGE:
+                if document.alone or flaw.code not in _DAMAGE:
                     raise
                 yield ReadPage(
                     number=number,

@@ -47,16 +47,19 @@ class PicturePage(NamedTuple):
 
 
 def build_picture_page(
-    source: Path, page: int, *, rotation: int, max_pixels: int, quality: int, archival: bool
+    source: Path, page: int, *, rotation: int, max_pixels: int, quality: int, archival: bool, known: bool
 ) -> PicturePage:
     """One page of a picture file; pages are counted from 0. `rotation`: by how many degrees clockwise it is
     turned beyond what its tags say. `quality` 0: without loss. `archival`: no colours that depend on a device.
+    `known`: it has been decoded before, so that it is whole. Raises Reject for what cannot be decoded.
     """
     limits = PixelLimits(max_pixels=max_pixels, max_total_pixels=max_pixels)
     with source.open("rb") as stream:
         kind = sniff.signature(stream.read(sniff.HEAD_BYTES)) or ""
     if kind == "image/jpeg":
         head = pillow.read_jpeg_head(source, limits)
+        if not known:
+            vips.verify(source, kind)
         if head is not None and not (archival and head.components == 4 and not head.profile):
             return _keep_jpeg(source, head, rotation)
     return _store_pixels(source, kind, page, rotation, max_pixels, quality)

@@ -16,10 +16,18 @@ from quire.model.errors import Reject
 from quire.model.page_text import Box, PageText, TextLine, TextParagraph, TextWord
 from quire.steps.ocr.characters import clean_text, clean_word
 
+DocumentKind = Literal["pdf", "picture"]
 PageKind = Literal["read", "text", "blank", "doubtful"]
 
 _MOST_UNPACKED = 1 << 30
 _LINE_FILL = 0.7  # of the height of a line, for letters
+
+
+class LookedAt(Struct, frozen=True, kw_only=True):
+    """What is known of a document before it is read."""
+
+    kind: DocumentKind
+    pages: int
 
 
 class ReadPage(Struct, frozen=True, kw_only=True, omit_defaults=True):

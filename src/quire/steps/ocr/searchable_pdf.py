@@ -13,10 +13,9 @@ from msgspec import Struct
 
 from quire.model.errors import Reject
 from quire.model.page_text import PageText
-from quire.steps.ocr.document_pages import DocumentKind
 from quire.steps.ocr.glyphless import ADVANCE, ASCENT, DESCENT, TALL, Glyphs, build_font
 from quire.steps.ocr.page_pictures import build_picture_page
-from quire.steps.ocr.read_pages import ReadPage
+from quire.steps.ocr.read_pages import DocumentKind, ReadPage
 from quire.steps.ocr.text_layer import Matrix, write_text_layer
 from quire.tools import refusals
 from quire.tools.pdf_text import PageFrame, TextFont
@@ -62,6 +61,7 @@ def write_searchable_pdf(
                 max_pixels=options.max_pixels,
                 quality=options.quality,
                 archival=options.archival,
+                known=read.page.width > 0,
             )
         except Reject:
             # Said of the page already, when it was to be read.
@@ -71,6 +71,8 @@ def write_searchable_pdf(
             size = (round(shown.width, _BELOW), round(shown.height, _BELOW))
             book.add(shown.picture, size, _layer_of_picture(read, size, glyphs))
         report(read.number)
+    if len(lost) == len(pages):
+        raise Reject("no page of the document can be decoded", code="corrupt")
     book.write(target, _build_font(glyphs), archival=options.archival)
     return tuple(f"page {number} is empty: its picture cannot be decoded" for number in lost)
 
