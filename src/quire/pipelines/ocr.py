@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from quire import Document, Output, Pipeline, Reject, Result
+from quire.model.output_rules import DOUBTFUL_ROLE
 from quire.model.step import Step
 from quire.steps.ocr.options import ReadingOptions
 from quire.steps.ocr.read_pages import LookedAt, PackedPages, join_parts
@@ -19,7 +20,6 @@ OUTPUTS = ("txt", "hocr", "alto", "pdf")
 PARTS = tuple(f"{number:02d}" for number in range(1, 65))
 PART_TAG = "ocr:part-"
 PDF_TAG = "ocr:pdf"
-DOUBTFUL = "doubtful"
 
 SCANS = (
     *("image/*", "application/pdf", "*.pdf", "*.tif", "*.tiff", "*.jpg", "*.jpeg", "*.png", "*.webp"),
@@ -28,13 +28,19 @@ SCANS = (
 _RENAMES = (".tif", ".tiff", ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".pdf")
 _TEXTS = tuple(
     {"role": role, "name": name, "preferred": f"{{stem}}.{name}"}
-    for role, name in (("txt", "txt"), ("hocr", "hocr"), ("alto", "alto.xml"), (DOUBTFUL, "doubtful.txt"))
+    for role, name in (
+        ("txt", "txt"),
+        ("hocr", "hocr"),
+        ("alto", "alto.xml"),
+        (DOUBTFUL_ROLE, "doubtful.txt"),
+    )
 )
 _PDFS = (
     {"role": "pdf", "name": "pdf", "preferred": "{stem}.pdf"},
     {"role": "ocr_pdf", "name": "ocr.pdf", "preferred": "{stem}.ocr.pdf"},
 )
 _MEGAPIXEL = 1_000_000
+_WRITING = "write"
 _WRITING_SECONDS = 300.0
 _WRITING_PAGE_SECONDS = 20.0
 
@@ -49,7 +55,13 @@ def look(document: Document, outputs: tuple[str, ...], max_pages: int, max_pixel
 
 
 def read(
-    document: Document, part: str, look: LookedAt, reading: ReadingOptions, force: bool, max_pixels: int, tessdata: str
+    document: Document,
+    part: str,
+    look: LookedAt,
+    reading: ReadingOptions,
+    force: bool,
+    max_pixels: int,
+    tessdata: str,
 ) -> PackedPages:
     from quire.steps.ocr.document_pages import PageSource
     from quire.steps.ocr.parts import list_pages, read_part
@@ -89,7 +101,7 @@ def write_text(
     if "alto" in outputs:
         made.append(Output.text("alto.xml", write_alto(pages, name=document.name), role="alto"))
     if doubtful:
-        made.append(Output.text("doubtful.txt", write_doubtful_text(pages), role=DOUBTFUL, facts=facts))
+        made.append(Output.text("doubtful.txt", write_doubtful_text(pages), role=DOUBTFUL_ROLE, facts=facts))
     return made
 
 
@@ -100,7 +112,7 @@ def write_pdf(
     picture_quality: int,
     max_pixels: int,
     read: dict[str, PackedPages] | None = None,
-) -> Output:
+) -> Output | None:
     from quire.steps.ocr.searchable_pdf import PdfOptions, write_searchable_pdf
 
     document.progress(0, look.pages)
@@ -115,6 +127,8 @@ def write_pdf(
         options,
         lambda done: document.progress(done, look.pages),
     )
+    if said is None:  # the report says why the document was not read
+        return None
     role, name = ("ocr_pdf", "ocr.pdf") if look.kind == "pdf" else ("pdf", "pdf")
     return Output.file(target, name, role=role, facts={"pages": look.pages, "remarks": list(said)})
 
@@ -150,7 +164,6 @@ def build_ocr(
     become JPEGs of this quality in the PDF; 0: they lose nothing.
     """
     chosen = reading or ReadingOptions()
-    shared = {"memory_mb": memory_mb, "retries": retries}
     ocr = Pipeline(NAME, version=1, from_settings=True)
     ocr.step(
         accepts=SCANS,
@@ -158,7 +171,8 @@ def build_ocr(
         timeout=page_seconds,
         on_failure="stop",
         options={"outputs": list(outputs), "max_pages": max_pages, "max_pixels": max_pixels},
-        **shared,
+        memory_mb=memory_mb,
+        retries=retries,
     )(look)
     ocr.step(
         accepts=f"tag:{PART_TAG}{{part}}",
@@ -173,17 +187,20 @@ def build_ocr(
             "force": force,
             "max_pixels": max_pixels,
         },
-        **shared,
+        memory_mb=memory_mb,
+        retries=retries,
     )(read)
-    writing = {"phase": "write", "timeout": _WRITING_SECONDS, "page_timeout": _WRITING_PAGE_SECONDS}
     any_part = f"tag:{PART_TAG}{PARTS[0]}"
     ocr.step(
         accepts=any_part,
         renames=_RENAMES,
         outputs=_TEXTS,
         options={"outputs": list(outputs)},
-        **writing,
-        **shared,
+        phase=_WRITING,
+        timeout=_WRITING_SECONDS,
+        page_timeout=_WRITING_PAGE_SECONDS,
+        memory_mb=memory_mb,
+        retries=retries,
     )(write_text)
     ocr.step(
         accepts=(any_part, f"tag:{PDF_TAG}"),
@@ -191,10 +208,15 @@ def build_ocr(
         outputs=_PDFS,
         sandbox=True,
         options={"pdfa": pdfa, "picture_quality": picture_quality, "max_pixels": max_pixels},
-        **writing,
-        **shared,
+        phase=_WRITING,
+        timeout=_WRITING_SECONDS,
+        page_timeout=_WRITING_PAGE_SECONDS,
+        memory_mb=memory_mb,
+        retries=retries,
     )(write_pdf)
-    ocr.step(accepts=any_part, **writing, **shared)(check_pages)
+    ocr.step(
+        accepts=any_part, phase=_WRITING, timeout=_WRITING_SECONDS, memory_mb=memory_mb, retries=retries
+    )(check_pages)
     return ocr
 
 

@@ -79,7 +79,7 @@ def dimensions(data: bytes, content_type: str, limits: PixelLimits) -> tuple[int
 
 
 class JpegHead(NamedTuple):
-    """`components` is 1, 3 or 4; `inverted`: of a CMYK picture as Adobe writes it. `orientation` is 1 to 8."""
+    """`components` is 1, 3 or 4; `inverted`: a CMYK picture as Adobe writes it; `orientation` is 1 to 8."""
 
     width: int
     height: int

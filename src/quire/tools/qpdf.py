@@ -231,7 +231,7 @@ class PdfFile:
 
 
 class PictureBook:
-    """A new PDF whose pages are pictures with text that is not seen. Pictures wait on the disk in `folder`."""
+    """A new PDF whose pages are pictures with text that is not seen. They wait on the disk, in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

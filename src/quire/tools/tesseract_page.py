@@ -13,7 +13,6 @@ from msgspec import Struct
 from quire.model.page_text import Box, TextLine, TextParagraph, TextWord
 from quire.tools.page_geometry import Point, surround, turn_box, turn_point
 
-
 _DOWNWARDS = 2  # a writing direction
 
 

@@ -2,7 +2,7 @@
 
 Engines and the text layers of strangers give control characters, lone surrogates and noncharacters, which XML
 cannot hold at all, and form feeds, which would end a page. Promise: what is given back can be encoded as
-UTF-8, is legal in XML 1.0 and has no line breaks but `\\n`. Pure.
+UTF-8, is legal in XML 1.0, and has no line breaks but line feeds. Pure.
 """
 
 import re
@@ -10,7 +10,9 @@ import re
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _BREAKS = re.compile("\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _ILLEGAL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
-_NONCHARACTERS = re.compile("[" + "".join(f"{chr(p << 16 | 0xFFFE)}{chr(p << 16 | 0xFFFF)}" for p in range(1, 17)) + "]")
+_NONCHARACTERS = re.compile(
+    "[" + "".join(f"{chr(p << 16 | 0xFFFE)}{chr(p << 16 | 0xFFFF)}" for p in range(1, 17)) + "]"
+)
 
 
 def clean_text(text: str) -> str:

@@ -154,15 +154,12 @@ def _sniff(source: Path) -> str:
 def _check_count(pages: int, limit: int) -> None:
     if pages > limit:
         advice = "Raise the limit (setting ocr.max_pages), or cut the document into parts."
-        raise Reject(
-            f"the document has {pages} pages, the limit is {limit}. {advice}", code="too_many_pages"
-        )
+        raise Reject(f"the document has {pages} pages, the limit is {limit}. {advice}", code="too_many_pages")
 
 
 def _check_pixels(number: int, width: int, height: int, limit: int) -> None:
     if width * height > limit:
-        mega = f"{width * height / refusals.MEGAPIXEL:.0f} megapixels, the limit is {limit / refusals.MEGAPIXEL:.0f}"
+        found, most = width * height / refusals.MEGAPIXEL, limit / refusals.MEGAPIXEL
+        mega = f"{found:.0f} megapixels, the limit is {most:.0f}"
         advice = "If the file is genuine, raise the limit (setting ocr.max_megapixels)."
-        raise Reject(
-            f"page {number} of {width} x {height} pixels: {mega}. {advice}", code="too_many_pixels"
-        )
+        raise Reject(f"page {number} of {width} x {height} pixels: {mega}. {advice}", code="too_many_pixels")

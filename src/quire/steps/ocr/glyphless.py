@@ -117,4 +117,4 @@ def _lay_out(tables: dict[bytes, bytes]) -> bytes:
 
 def _checksum(data: bytes) -> int:
     padded = data + b"\0" * (-len(data) % 4)
-    return sum(struct.unpack(f">{len(padded) // 4}I", padded)) & 0xFFFFFFFF
+    return int(sum(struct.unpack(f">{len(padded) // 4}I", padded)) & 0xFFFFFFFF)

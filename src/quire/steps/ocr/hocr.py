@@ -39,17 +39,16 @@ def write_hocr(pages: Sequence[ReadPage], *, name: str) -> str:
 
 def _write_page(read: ReadPage, name: str) -> Iterator[str]:
     page, number = read.page, read.number
-    title = [
-        f"image {_quote(name)}",
-        f"bbox 0 0 {page.width} {page.height}",
-        f"ppageno {number - 1}",
-    ]
+    title = [f"image {_quote(name)}", f"bbox 0 0 {page.width} {page.height}", f"ppageno {number - 1}"]
     if page.dpi:
         title.append(f"scan_res {page.dpi} {page.dpi}")
     kind = "ocr_page"
     if read.kind == "doubtful":
         kind = "ocr_page quire_doubtful"
-        title += [f"x_page_wconf {_percent(page.confidence)}", f"x_doubtful {_quote(clean_word(read.reason))}"]
+        title += [
+            f"x_page_wconf {_percent(page.confidence)}",
+            f"x_doubtful {_quote(clean_word(read.reason))}",
+        ]
     language = clean_word(page.language)
     lang = f' lang="{escape(language)}"' if language else ""
     yield f'<div class="{kind}" id="page_{number}"{lang} title="{escape("; ".join(title))}">'
@@ -71,7 +70,8 @@ def _write_paragraph(paragraph: TextParagraph, own: str) -> Iterator[str]:
             if text
         )
         if inside:
-            yield f'<span class="ocr_line" id="line_{own}_{place}" title="{_line_title(line)}">{inside}</span>'
+            title = _line_title(line)
+            yield f'<span class="ocr_line" id="line_{own}_{place}" title="{title}">{inside}</span>'
     yield "</p>"
     yield "</div>"
 

@@ -50,8 +50,8 @@ def build_picture_page(
     source: Path, page: int, *, rotation: int, max_pixels: int, quality: int, archival: bool, known: bool
 ) -> PicturePage:
     """One page of a picture file; pages are counted from 0. `rotation`: by how many degrees clockwise it is
-    turned beyond what its tags say. `quality` 0: without loss. `archival`: no colours that depend on a device.
-    `known`: it has been decoded before, so that it is whole. Raises Reject for what cannot be decoded.
+    turned beyond what its tags say. `quality` 0: without loss. `archival`: no colours that are a
+    device's own. `known`: it has been decoded before, so that it is whole. Raises Reject when it is not.
     """
     limits = PixelLimits(max_pixels=max_pixels, max_total_pixels=max_pixels)
     with source.open("rb") as stream:
@@ -100,7 +100,7 @@ def _store_pixels(
 
 def _is_lossy(source: Path, kind: str, page: int) -> bool:
     if kind == "image/tiff":
-        return tiff.pages(source)[page].parts.compression in _LOSSY_TIFF
+        return tiff.known_pages(source)[page].parts.compression in _LOSSY_TIFF
     return kind in {"image/webp", "image/jpeg"}
 
 
@@ -110,7 +110,7 @@ def _read_dpi(source: Path, kind: str, page: int, upright: tuple[int, int]) -> t
         if kind != "image/tiff":
             image_input.content_type(source, "a picture")
             return vips.read_resolution(source, kind)
-        stored = tiff.pages(source)[page]
+        stored = tiff.known_pages(source)[page]
         dpi = vips.read_resolution(source, kind, stored)
     except Reject:
         return (0, 0)  # of a kind that the first decoder does not know

@@ -22,7 +22,10 @@ def list_pages(part: int, parts: int, pages: int) -> range:
 
 
 def read_part(
-    document: PageSource, numbers: Sequence[int], reading: ReadingOptions, progress: Callable[[int, int], None]
+    document: PageSource,
+    numbers: Sequence[int],
+    reading: ReadingOptions,
+    progress: Callable[[int, int], None],
 ) -> PackedPages:
     """Raises Reject when the document has one page, and that cannot be decoded."""
     progress(0, len(numbers))

@@ -28,6 +28,8 @@ def write_doubtful_text(pages: Sequence[ReadPage]) -> str:
     """What was read on the pages that could not be read reliably, each under a line that says so."""
     found = []
     for one in (page for page in pages if page.kind == "doubtful"):
-        head = f"[Page {one.number}, doubtful, confidence {one.page.confidence:.2f}: {clean_word(one.reason)}]"
+        head = (
+            f"[Page {one.number}, doubtful, confidence {one.page.confidence:.2f}: {clean_word(one.reason)}]"
+        )
         found.append(f"{head}\n{clean_text(one.page.text).strip()}\n")
     return PAGE_BREAK.join(found)

@@ -28,7 +28,7 @@ Report = Callable[[int], None]
 
 
 class PdfOptions(Struct, frozen=True, kw_only=True):
-    """`archival`: as PDF/A-2b. `quality`: pictures that are stored without loss become JPEGs of it; 0: none."""
+    """`archival`: as PDF/A-2b. `quality`: of JPEGs, for pictures that lose nothing otherwise (0)."""
 
     archival: bool = False
     quality: int = 0
@@ -42,9 +42,9 @@ def write_searchable_pdf(
     target: Path,
     options: PdfOptions,
     report: Report,
-) -> tuple[str, ...]:
-    """What should be known of the result, in words. Raises Reject `not_pdfa`. `report` is told how many pages
-    are done.
+) -> tuple[str, ...] | None:
+    """What should be known of the result, in words; None: no page can be decoded, and there is no result.
+    Raises Reject `not_pdfa`. `report` is told how many pages are done.
     """
     if kind == "pdf":
         return _write_layers(source, pages, target, options, report)
@@ -72,7 +72,7 @@ def write_searchable_pdf(
             book.add(shown.picture, size, _layer_of_picture(read, size, glyphs))
         report(read.number)
     if len(lost) == len(pages):
-        raise Reject("no page of the document can be decoded", code="corrupt")
+        return None
     book.write(target, _build_font(glyphs), archival=options.archival)
     return tuple(f"page {number} is empty: its picture cannot be decoded" for number in lost)
 
@@ -82,9 +82,7 @@ def _layer_of_picture(read: ReadPage, size: tuple[float, float], glyphs: Glyphs)
     if read.kind != "read" or not page.width or not page.height:
         return b""
     width, height = size
-    matrix = Matrix.from_corners(
-        (0, height), (width, height), (0, 0), width=page.width, height=page.height
-    )
+    matrix = Matrix.from_corners((0, height), (width, height), (0, 0), width=page.width, height=page.height)
     return write_text_layer(page, matrix, glyphs)
 
 
@@ -95,7 +93,9 @@ def _write_layers(
     with PdfFile(source) as document:
         if document.signed and not options.archival:
             shutil.copyfile(source, target)
-            return ("the PDF is signed, so it was copied as it is: a layer of text would break the signature",)
+            return (
+                "the PDF is signed, so it was copied as it is: a layer of text would break the signature",
+            )
         layers: dict[int, bytes] = {}
         for read in pages:
             if read.kind == "read" and not read.had_text and read.page.width and read.page.height:

@@ -23,7 +23,7 @@ _LEFT_TO_RIGHT = frozenset({"L", "EN"})
 
 
 class Matrix(NamedTuple):
-    """From pixels of the upright picture to the coordinates of the page: x' = a·x + c·y + e, y' = b·x + d·y + f."""
+    """From pixels of the upright picture to the page's own units: x' = a·x + c·y + e, y' = b·x + d·y + f."""
 
     a: float
     b: float
