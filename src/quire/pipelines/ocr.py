@@ -1,13 +1,15 @@
 """The `ocr` pipeline: scans become text, hOCR, ALTO and searchable PDFs.
 
-`letter.tif` → `letter.txt`, `letter.hocr`, `letter.alto.xml`, `letter.pdf`; of `book.pdf` the searchable PDF is
-`book.ocr.pdf`. A first step looks how many pages a document has and deals them out to parts; the parts are
+`letter.tif` → `letter.txt`, `letter.hocr`, `letter.alto.xml`, `letter.pdf`; of `book.pdf` the searchable PDF
+is `book.ocr.pdf`. A first step looks how many pages a document has and deals them out to parts; the parts are
 read side by side, each as a task of its own that is kept when it is done; then the results are written. What
 could not be read reliably stands in `letter.doubtful.txt` and never among the text.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
+
+from msgspec import structs
 
 from quire import Document, Output, Pipeline, Reject, Result
 from quire.model.output_rules import DOUBTFUL_ROLE
@@ -76,7 +78,8 @@ def read(
         alone=look.pages == 1,
     )
     numbers = list_pages(PARTS.index(part), min(look.pages, len(PARTS)), look.pages)
-    return read_part(source, numbers, reading, document.progress)
+    chosen = structs.replace(reading, tessdata=tessdata, max_pixels=max_pixels)
+    return read_part(source, numbers, chosen, document.progress)
 
 
 def write_text(
@@ -225,7 +228,6 @@ def _describe(reading: ReadingOptions) -> dict[str, object]:
     return {
         "tiers": list(reading.tiers),
         "language": reading.language,
-        "tessdata": reading.tessdata,
         "min_valid_characters": reading.min_valid_characters,
         "min_confidence": reading.min_confidence,
         "seconds": reading.seconds,

@@ -1,8 +1,8 @@
 """The pages of a document as ALTO 4.4, the form that libraries and archives keep recognised text in.
 
 Measured in pixels of the upright picture. A page that could not be read reliably keeps its words, with their
-confidence; its `PAGECLASS` is `doubtful`, and `QUALITY_DETAIL` says why. Promise: well-formed XML in the order
-of the schema, whatever the text; ids are unique within the file. Pure.
+confidence; its `PAGECLASS` is `doubtful`, and `QUALITY_DETAIL` says why. Promise: well-formed XML in the
+order of the schema, whatever the text; ids are unique within the file. Pure.
 """
 
 import re
@@ -14,7 +14,8 @@ from quire.steps.ocr.characters import clean_word
 from quire.steps.ocr.read_pages import ReadPage, list_paragraphs
 
 _NAMESPACE = "http://www.loc.gov/standards/alto/ns-v4#"
-_SCHEMA = "http://www.loc.gov/standards/alto/v4/alto-4-4.xsd"
+_INSTANCE = "http://www.w3.org/2001/XMLSchema-instance"
+_LOCATION = f'xsi:schemaLocation="{_NAMESPACE} http://www.loc.gov/standards/alto/v4/alto-4-4.xsd"'
 _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*")
 
 
@@ -23,8 +24,7 @@ def write_alto(pages: Sequence[ReadPage], *, name: str) -> str:
     engines = sorted({clean_word(one.page.engine) for one in pages if one.page.engine})
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<alto xmlns="{_NAMESPACE}" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" '
-        f'xsi:schemaLocation="{_NAMESPACE} {_SCHEMA}" SCHEMAVERSION="4.4">',
+        f'<alto xmlns="{_NAMESPACE}" xmlns:xsi="{_INSTANCE}" {_LOCATION} SCHEMAVERSION="4.4">',
         "<Description>",
         "<MeasurementUnit>pixel</MeasurementUnit>",
         f"<sourceImageInformation><fileName>{escape(clean_word(name))}</fileName></sourceImageInformation>",

@@ -8,8 +8,6 @@ part, and the parts are the same for the same document.
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from msgspec import structs
-
 from quire.steps.ocr.document_pages import PageSource, read_pages
 from quire.steps.ocr.options import ReadingOptions
 from quire.steps.ocr.read_pages import PackedPages, ReadPage, pack
@@ -29,7 +27,7 @@ def read_part(
 ) -> PackedPages:
     """Raises Reject when the document has one page, and that cannot be decoded."""
     progress(0, len(numbers))
-    reader = _open_reader(structs.replace(reading, max_pixels=document.max_pixels))
+    reader = _open_reader(reading)
     return pack(_list_read(document, numbers, reader, progress))
 
 
