@@ -1,6 +1,6 @@
 """Pixels in memory: turned, made smaller, straightened, written as a JPEG. By way of libvips.
 
-Promises: the rest of the picture's size is kept; nothing is written to a disk. Must not know: what is seen in
+Promises: nothing is written to a disk; the number of bands stays. Must not know: what is seen in
 them.
 """
 
@@ -28,11 +28,9 @@ def shrink(bitmap: PageBitmap, factor: float) -> PageBitmap:
 
 
 def straighten(bitmap: PageBitmap, degrees: float) -> PageBitmap:
-    """Turned clockwise about its middle by a small angle, on white; the size stays."""
+    """Turned clockwise about its middle by a small angle, on white; larger, so that no corner is lost."""
     picture: Any = vips.from_pixels(*bitmap)
-    turned = picture.rotate(degrees, background=[255] * bitmap.bands)
-    left, top = (turned.width - bitmap.width) // 2, (turned.height - bitmap.height) // 2
-    return vips.to_bitmap(turned.crop(max(left, 0), max(top, 0), bitmap.width, bitmap.height))
+    return vips.to_bitmap(picture.rotate(degrees, background=[255] * bitmap.bands))
 
 
 def to_jpeg(bitmap: PageBitmap, *, longest_side: int, quality: int) -> bytes:

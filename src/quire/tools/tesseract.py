@@ -96,7 +96,9 @@ class Tesseract:
                 raise _failed(str(error)) from error
             if not finished:
                 raise _failed(f"no result within {seconds:g} s" if seconds else "no result")
-            paragraphs, rotation = collect_paragraphs(api, drawn.width, drawn.height)
+            paragraphs, rotation = collect_paragraphs(
+                api, drawn.width, drawn.height, english="eng" in self.language.split("+")
+            )
         width, height = (drawn.height, drawn.width) if rotation % 180 else (drawn.width, drawn.height)
         return PageText(
             width=width,

@@ -1,9 +1,10 @@
 """Collects what Tesseract has recognised: words, lines and paragraphs, with their places on the upright page.
 
 Tesseract reads blocks that lie on their side by itself, and tells places on the picture as it was given; here
-they are turned with the page.
+they are turned with the page. In English the word I is often read as a bar; that is put right.
 """
 
+import re
 from collections import Counter
 from functools import cache
 from typing import Any
@@ -14,6 +15,10 @@ from quire.model.page_text import Box, TextLine, TextParagraph, TextWord
 from quire.tools.page_geometry import Point, surround, turn_box, turn_point
 
 _DOWNWARDS = 2  # a writing direction
+_QUOTES = "'\"\u2018\u2019\u201c\u201d"
+_BAR = re.compile(rf"(?P<before>[{_QUOTES}(]*)[|\[](?P<after>[.,;:!?{_QUOTES})]*)")
+_SMALL_WORD = re.compile(r"[a-z][a-z'\u2019-]*[.,;:!?]?")
+_MOST_BARS = 2  # of a line of prose; tables have more
 
 
 class _RawLine(Struct):
@@ -24,9 +29,14 @@ class _RawLine(Struct):
     ascent: float
 
 
-def collect_paragraphs(api: Any, width: int, height: int) -> tuple[tuple[TextParagraph, ...], int]:
+def collect_paragraphs(
+    api: Any, width: int, height: int, *, english: bool
+) -> tuple[tuple[TextParagraph, ...], int]:
     """The paragraphs, and by how many degrees clockwise the picture must be turned for them."""
     lines = _raw_lines(api)
+    if english:
+        for line in lines:
+            line.words = correct_bars(line.words)
     votes: Counter[int] = Counter()
     for line in lines:
         votes[line.turned] += sum(len(word.text) for word in line.words)
@@ -38,6 +48,23 @@ def collect_paragraphs(api: Any, width: int, height: int) -> tuple[tuple[TextPar
         groups[-1].append(_upright(line, rotation, width, height))
     found = tuple(TextParagraph(tuple(group), surround([line.box for line in group])) for group in groups)
     return found, rotation
+
+
+def correct_bars(words: list[TextWord]) -> list[TextWord]:
+    """A bar or bracket that stands alone beside words in small letters is the word I; not in tables, and not
+    where something is really in brackets.
+    """
+    bars = [at for at, word in enumerate(words) if _BAR.fullmatch(word.text)]
+    if not bars or len(bars) > _MOST_BARS or any("]" in word.text for word in words):
+        return words
+    corrected = list(words)
+    for at in bars:
+        beside = [*words[at - 1 : at], *words[at + 1 : at + 2]]
+        if any(_SMALL_WORD.fullmatch(word.text) for word in beside):
+            found = _BAR.fullmatch(words[at].text)
+            text = f"{found['before']}I{found['after']}" if found else words[at].text
+            corrected[at] = TextWord(text, words[at].box, words[at].confidence)
+    return corrected
 
 
 def _raw_lines(api: Any) -> list[_RawLine]:

@@ -168,7 +168,8 @@ def from_pixels(data: bytes | memoryview, width: int, height: int, bands: int) -
 def to_bitmap(picture: Any) -> PageBitmap:
     """The pixels of a plain picture, in memory; grey stays one band."""
     with _translate_errors():
-        return PageBitmap(memoryview(picture.write_to_memory()), picture.width, picture.height, picture.bands)
+        held = picture.copy_memory()  # its errors name the picture's fault; those of the next line do not
+        return PageBitmap(memoryview(held.write_to_memory()), held.width, held.height, held.bands)
 
 
 def read_dpi(picture: Any) -> int:

@@ -4,8 +4,8 @@ keys of models are left out of what is shown of it.
 
 from msgspec import Struct
 
+from quire.tools.chat_model import ModelAddress
 from quire.tools.refusals import MEGAPIXEL
-from quire.tools.vision_model import ModelAddress
 
 
 class ReadingOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
