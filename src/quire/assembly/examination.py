@@ -23,6 +23,7 @@ from quire.model.clock import timestamp
 from quire.model.errors import QuireError
 from quire.model.probe import Probe
 from quire.model.step import SandboxMode
+from quire.steps.ocr.engines import TierState
 from quire.tools import liteparse, marker, opendataloader, pdfium, pillow, pymupdf4llm, qpdf, tesseract, vips
 from quire.tools.sandbox import ENFORCED
 from quire.tools.sandbox import probe as probe_sandbox
@@ -30,6 +31,7 @@ from quire.tools.sandbox import probe as probe_sandbox
 State = Literal["ok", "warning", "missing", "failed"]
 Row = tuple[str, str, str]  # key, value as people may see it, source
 ScrubLoader = Callable[[], Awaitable[ScrubRecord | None]]
+TierProbe = Callable[[], Sequence[TierState]]  # raises Misconfigured for an unknown tier
 StoreProbe = Callable[[], Awaitable[Sequence[Probe]]]  # raises when a promise is broken
 
 OLDEST_SQLITE = (3, 24, 0)  # the first with ON CONFLICT DO UPDATE
@@ -105,6 +107,7 @@ async def examine(
     probe_store: StoreProbe | None,
     load_scrub: ScrubLoader | None = None,
     probe_server: StoreProbe | None = None,
+    probe_tiers: TierProbe | None = None,
     features: Collection[str] = (),
     sandbox: SandboxMode = "auto",
     tools: Sequence[ToolCheck] = TOOLS,
@@ -112,8 +115,8 @@ async def examine(
 ) -> Examination:
     """`rows` may be the error of reading the settings; then home and store are unknown (None).
 
-    `probe_server` is for a ledger on PostgreSQL. `features` are those that the settings use, such as "s3":
-    their tools must be installed.
+    `probe_server` is for a ledger on PostgreSQL, `probe_tiers` for the engines that read pictures.
+    `features` are those that the settings use, such as "s3": their tools must be installed.
     """
     sections = [
         Section(title="Versions", checks=await asyncio.to_thread(_check_versions, cores, home)),
@@ -121,6 +124,8 @@ async def examine(
         Section(title="Tools", checks=await asyncio.to_thread(_check_tools, tools, features)),
         Section(title="Sandbox", checks=await asyncio.to_thread(_check_sandbox, sandbox)),
     ]
+    if probe_tiers is not None:
+        sections.append(Section(title="OCR tiers", checks=await asyncio.to_thread(_check_tiers, probe_tiers)))
     if home is not None:
         sections.append(Section(title="Home", checks=await asyncio.to_thread(_check_home, home)))
     if probe_server is not None:
@@ -203,6 +208,26 @@ def _check_tool(tool: ToolCheck, features: Collection[str]) -> Check:
     # A missing extra that is not used is no problem: a plain installation must pass.
     detail = f"not installed, not needed with these settings: {tool.purpose}"
     return Check(name=probe.name, state="ok", detail=detail, advice=probe.advice)
+
+
+def _check_tiers(probe: TierProbe) -> tuple[Check, ...]:
+    """A tier that is not there is passed over; only without any does no picture get read."""
+    try:
+        states = probe()
+    except QuireError as error:
+        return (Check(name="tiers", state="warning", detail=str(error), advice="correct ocr.tiers"),)
+    available = any(state.is_available for state in states)
+    return tuple(
+        Check(name=state.tier, state="ok", detail=state.engine)
+        if state.is_available
+        else Check(
+            name=state.tier,
+            state="ok" if available else "warning",
+            detail="not there, so it is passed over",
+            advice=state.needs,
+        )
+        for state in states
+    )
 
 
 def _check_sandbox(mode: SandboxMode) -> tuple[Check, ...]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from quire.blobs.scrub_record import ScrubRecord
     from quire.model.probe import Probe
     from quire.settings import Library
+    from quire.steps.ocr.engines import TierState
 
 _STYLES = {"ok": "green", "warning": "yellow", "missing": "red", "failed": "red"}
 
@@ -30,8 +31,8 @@ _STYLES = {"ok": "green", "warning": "yellow", "missing": "red", "failed": "red"
 def doctor(json_output: Json = False, home: Home = None, config: Config = None) -> None:
     """Check the installation, the settings and the store.
 
-    Checks versions, settings, tools, the sandbox in which files are decoded, the home folder and the store,
-    and gives advice for every problem.
+    Checks versions, settings, tools, the sandbox in which files are decoded, the engines that read pictures,
+    the home folder and the store, and gives advice for every problem.
 
     Examples:
       quire doctor
@@ -87,6 +88,12 @@ async def _examine(home: Path | None, config: Path | None) -> "Examination":
 
         return await probe_server(in_force)
 
+    def probe_tiers() -> Sequence["TierState"]:
+        from quire.assembly.ocr_reading import build_reading_options
+        from quire.steps.ocr import engines
+
+        return engines.probe_tiers(build_reading_options(in_force.ocr))
+
     return await examine(
         rows=loaded.rows(),
         cores=settings.cores(),
@@ -94,6 +101,7 @@ async def _examine(home: Path | None, config: Path | None) -> "Examination":
         probe_store=probe,
         load_scrub=load_scrub,
         sandbox=in_force.sandbox,
+        probe_tiers=probe_tiers,
         probe_server=probe_ledger if in_force.ledger == "postgres" else None,
         features={in_force.store, *_needed_converter(in_force.library)},
     )

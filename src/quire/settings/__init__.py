@@ -19,6 +19,7 @@ from quire.settings.basics import Secret, cores
 from quire.settings.compute import ComputeSettings, FlySettings, LocalSettings, RaySettings
 from quire.settings.keys import KEYS, UPLOAD_FALLBACKS, Key, show_value, to_printable, value_of
 from quire.settings.library import LIBRARY_FALLBACKS, Library
+from quire.settings.ocr import OCR_FALLBACKS, OcrSettings
 from quire.settings.reader import DOCS, SettingsReader
 from quire.settings.server import UploadSettings
 from quire.settings.values import (
@@ -44,6 +45,7 @@ __all__ = [
     "DOCS",
     "KEYS",
     "LIBRARY_FALLBACKS",
+    "OCR_FALLBACKS",
     "PREFIX",
     "UPLOAD_FALLBACKS",
     "BudgetSettings",
@@ -54,6 +56,7 @@ __all__ = [
     "LoadedSettings",
     "LocalSettings",
     "MembershipSettings",
+    "OcrSettings",
     "PhaseRetrySettings",
     "PipelineSettings",
     "PostgresSettings",

@@ -15,6 +15,7 @@ from quire.settings.values import Settings
 _ADDRESSES = (
     *("s3.endpoint", "s3.public_endpoint", "preprocess.public_url", "serve.public_url"),
     *("compute.registry_url", "worker_keys.endpoint", "fly.api", "library.endpoint"),
+    *("ocr.local_model_url", "ocr.cloud_model_url", "ocr.judge_model_url"),
 )
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _ACCOUNT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")  # one part of a host name
@@ -28,6 +29,7 @@ def find_contradictions(settings: Settings) -> Iterator[tuple[tuple[str, ...], s
     yield from _of_machines(settings)
     yield from _of_worker_keys(settings)
     yield from _of_the_library(settings)
+    yield from _of_ocr(settings)
 
 
 def _of_the_store(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -201,3 +203,10 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return not text or (named and parts.scheme in {"http", "https"} and text.isprintable())
+
+
+def _of_ocr(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    for one in ("local_model", "cloud_model"):
+        pair = (f"ocr.{one}_url", f"ocr.{one}")
+        if value_of(settings, pair[0]) and not value_of(settings, pair[1]):
+            yield pair, f"{pair[0]} is set but {pair[1]} is not; name the model there"

@@ -11,6 +11,7 @@ from quire.model.step import SandboxMode
 from quire.settings.basics import Secret, about, cores
 from quire.settings.compute import ComputeSettings, FlySettings, LocalSettings, RaySettings, WorkerKeySettings
 from quire.settings.library import Library
+from quire.settings.ocr import OcrSettings
 from quire.settings.server import (
     ArchiveSettings,
     CleanupSettings,
@@ -196,6 +197,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     fly: FlySettings = FlySettings()
     ray: RaySettings = RaySettings()
     library: Library = Library()
+    ocr: OcrSettings = OcrSettings()
     resources: Mapping[str, int] = field(default_factory=dict)  # by name: how many tasks may use it at once
     queues: Mapping[str, QueueSettings] = field(default_factory=dict)  # by name: any queue may have a table
 
