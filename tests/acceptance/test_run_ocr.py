@@ -1,4 +1,4 @@
-"""`quire run --pipeline ocr`: scans become text, hOCR, ALTO and searchable PDFs; what is bad gets a reason."""
+"""`quire run --pipeline ocr`: scans become text, hOCR, ALTO and searchable PDFs; bad files get a reason."""
 
 import shutil
 from pathlib import Path

@@ -25,13 +25,13 @@ def start(folder: Path, source: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
             *(sys.executable, "-m", "quire.cli.main", "run", str(source), "--pipeline", "ocr"),
-            *("--out", str(folder / "out"), "--home", str(folder / "home"), "--workers", str(WORKERS)),
+            *("--out", str(folder / "out"), "--home", str(folder / "home")),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-        env=kept | {"PYTHONUNBUFFERED": "1", "QUIRE_OCR_TIERS": "tesseract"},
+        env=kept | {"PYTHONUNBUFFERED": "1", "QUIRE_OCR_TIERS": "tesseract", "QUIRE_WORKERS": str(WORKERS)},
     )
 
 

@@ -35,9 +35,22 @@ def _build_markdown(settings: Settings) -> Plan:
 
 
 def _build_ocr(settings: Settings) -> Plan:
+    from quire.assembly.ocr_reading import build_reading_options
     from quire.pipelines.ocr import build_ocr
 
-    return build_ocr().plan()
+    chosen = settings.ocr
+    return build_ocr(
+        reading=build_reading_options(chosen),
+        outputs=chosen.outputs,
+        pdfa=chosen.pdfa,
+        picture_quality=chosen.picture_quality,
+        force=chosen.force,
+        max_pages=chosen.max_pages,
+        max_pixels=chosen.max_megapixels * 1_000_000,
+        page_seconds=chosen.page_seconds,
+        memory_mb=chosen.memory_mb,
+        retries=chosen.max_attempts - 1,
+    ).plan()
 
 
 def _build_preprocess(settings: Settings) -> Plan:

@@ -157,9 +157,9 @@ def build_ocr(
     picture_quality: int = 0,
     force: bool = False,
     max_pages: int = 10_000,
-    max_pixels: int = 150 * _MEGAPIXEL,
+    max_pixels: int = 100 * _MEGAPIXEL,
     page_seconds: float = 300.0,
-    memory_mb: int = 3072,
+    memory_mb: int = 2048,
     retries: int = 2,
 ) -> Pipeline:
     """`reading` says how pages are read; models that are asked over the network take no part. `outputs` are

@@ -47,9 +47,7 @@ def test_every_page_is_in_one_part():
 
 
 def test_settings_change_neither_what_a_batch_is_nor_tell_keys():
-    secret = ReadingOptions(
-        cloud_model=ModelAddress(url="https://models.example", model="m", key="s3cret")
-    )
+    secret = ReadingOptions(cloud_model=ModelAddress(url="https://models.example", model="m", key="s3cret"))
     plain, other = ocr.build_ocr().plan(), ocr.build_ocr(reading=secret, pdfa=True, outputs=("txt",)).plan()
     assert digest_of(plain) == digest_of(other)
     assert "s3cret" not in repr(other)
