@@ -1,11 +1,15 @@
 """RapidOCR: the models PP-OCRv6 on onnxruntime, both inside their wheels. The engine behind tier paddleocr.
 
-Promises: nothing is fetched and nothing logged; one thread of computing for one engine; lines come in reading
-order, column by column; a page that lies on its side or on its head is read upright. Has no languages to
-choose from: the models know Latin, Greek, Chinese and Japanese letters, and take others for some of those.
+Promises: nothing is fetched, reported or logged; one thread of computing for one engine; lines come in
+reading order, column by column; a page that lies on its side or on its head is read upright. Has no languages
+to choose from: the models know Latin, Chinese and Japanese letters, and take others for some of those.
 """
 
 import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import metadata
 from threading import Lock
@@ -26,6 +30,7 @@ _LONGEST_SIDE = 2000  # pixels: the models expect letters of screen size, and lo
 _SHORTEST_SIDE = 30
 _TALL = 1.5  # of height to width, from which the engine takes a line for one that lies on its side
 _CERTAIN = 0.9  # that a line stands on its head
+_FATAL = 4  # of the severities of onnxruntime
 _MOST_BOXES = 3000
 _MARGIN = 32
 
@@ -138,12 +143,33 @@ def _find_turn(quads: list[Quad], classes: list[tuple[str, float]], texts: tuple
     return most if votes[most] > sum(votes.values()) / 2 else 0
 
 
+@contextmanager
+def _silence() -> Iterator[None]:
+    """For native code that writes to the standard error before it can be told not to: onnxruntime complains
+    of graphics cards that it may not look for.
+    """
+    sys.stderr.flush()
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)
+
+
 @cache
 def _rapidocr() -> Any:
+    # Before the import: onnxruntime would leave a number of this machine in the home folder, and report home.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
-        import onnxruntime  # noqa: F401 - rapidocr looks for it when the engine is opened
+        with _silence():
+            import onnxruntime
         import rapidocr
     except (ImportError, OSError) as error:
         raise Misconfigured(f"RapidOCR cannot be loaded ({error}): {_ADVICE}", code="missing_tool") from error
+    onnxruntime.disable_telemetry_events()  # where something else has imported it before
+    onnxruntime.set_default_logger_severity(_FATAL)
     logging.getLogger("RapidOCR").setLevel(logging.CRITICAL)
     return rapidocr
