@@ -50,7 +50,7 @@ test: $(STAMP) ## everything CI runs
 fresh: $(STAMP) ## make test as CI runs it: empty home, empty temporary folder, nothing of your environment
 	.ci/isolated make --no-print-directory test JOBS=$(JOBS)
 
-bench: $(STAMP) $(if $(filter engine queues all,$(SECTION)),$(PEERS_STAMP)) ## measure: make bench [SECTION=compute|engine|images|ingest|queues]; writes bench/results.json
+bench: $(STAMP) $(if $(filter engine ocr_pdf queues all,$(SECTION)),$(PEERS_STAMP)) ## measure: make bench [SECTION=compute|engine|images|ingest|ocr_pdf|queues]; writes bench/results.json
 	$(BIN)/python bench/run.py $(SECTION)
 
 # When it cannot be made, the peers' rows say that they were not run; the rest is measured all the same.

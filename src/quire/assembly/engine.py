@@ -18,6 +18,7 @@ from quire.assembly.queues import queue_policies
 from quire.assembly.redis_lists import elsewhere
 from quire.assembly.resource_limits import SharedLimits
 from quire.assembly.secrets import TokenIssuer
+from quire.assembly.worker_steps import STEP_MODULES
 from quire.blobs.local import LocalBlobs
 from quire.blobs.port import Blobs
 from quire.blobs.probe import probe
@@ -38,7 +39,6 @@ from quire.settings import Settings
 from quire.system import LoopSignal, SystemClock, SystemIds
 from quire.tools.shares import this_machine
 
-STEP_MODULES = ("quire.steps.registry",)
 LEFTOVERS_AFTER_SECONDS = 3600.0
 
 Trouble = Callable[[str | None], None]

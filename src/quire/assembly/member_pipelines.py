@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from quire.assembly.own_pipelines import FoundPipeline
     from quire.authoring.loading import LoadedPipeline
 
-BUILT_IN = ("preprocess", "markdown", "recipe")
+BUILT_IN = ("preprocess", "markdown", "ocr", "recipe")
 RECIPE = "quire.pipelines.recipe:recipe"
 
 Find = Callable[[], Sequence["FoundPipeline"]]

@@ -18,7 +18,7 @@ def build_pipelines(settings: Settings, given: Sequence[str] = ()) -> MemberPipe
 
 def build_built_in(settings: Settings) -> list[Plan]:
     """The pipelines that come with Quire. Their code changes with Quire, which is nothing to warn of."""
-    built = (_build_preprocess(settings), _build_markdown(settings))
+    built = (_build_preprocess(settings), _build_markdown(settings), _build_ocr(settings))
     return [structs.replace(one, code_digest="") for one in built]
 
 
@@ -31,6 +31,25 @@ def _build_markdown(settings: Settings) -> Plan:
         converter=chosen.converter,
         silent_seconds=chosen.silent_seconds or chosen.conversion_seconds,
         memory_mb=chosen.memory_mb,
+    ).plan()
+
+
+def _build_ocr(settings: Settings) -> Plan:
+    from quire.assembly.ocr_reading import build_reading_options
+    from quire.pipelines.ocr import build_ocr
+
+    chosen = settings.ocr
+    return build_ocr(
+        reading=build_reading_options(chosen),
+        outputs=chosen.outputs,
+        pdfa=chosen.pdfa,
+        picture_quality=chosen.picture_quality,
+        force=chosen.force,
+        max_pages=chosen.max_pages,
+        max_pixels=chosen.max_megapixels * 1_000_000,
+        page_seconds=chosen.page_seconds,
+        memory_mb=chosen.memory_mb,
+        retries=chosen.max_attempts - 1,
     ).plan()
 
 

@@ -14,7 +14,7 @@ from quire.assembly.member_pipelines import MemberPipelines, find_own_pipelines
 from quire.assembly.presence import join_home
 from quire.assembly.queues import apply_table, open_queues_alone
 from quire.assembly.worker import WORKER_COMMAND
-from quire.assembly.worker_steps import load_steps
+from quire.assembly.worker_steps import STEP_MODULES, load_steps
 from quire.blobs.probe import probe
 from quire.compute.pool.local import LocalCompute
 from quire.compute.pool.memory_budget import limit_workers
@@ -26,7 +26,6 @@ from quire.system import LoopSignal, SystemClock, SystemIds
 from quire.tools.sandbox import check_mode
 from quire.tools.vips import WORKER_ENVIRONMENT
 
-STEP_MODULES = ("quire.steps.registry",)
 Trouble = Callable[[str | None], None]
 
 

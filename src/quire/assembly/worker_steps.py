@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from quire.authoring.language_model import LanguageModel
 
 
+# The steps that every worker has: those that exist alone, and those of built-in pipelines.
+STEP_MODULES = ("quire.steps.registry", "quire.pipelines.ocr")
+
+
 class WorkerPipeline(Struct, frozen=True, kw_only=True):
     """Where a worker process loads a pipeline from, and which one it must find there. `model` refers to the
     function that answers its steps.

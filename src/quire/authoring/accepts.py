@@ -15,6 +15,17 @@ def read_accepts(given: str | tuple[str, ...] | Accepts) -> Accepts:
     return given if isinstance(given, Accepts) else parse_accepts(given)
 
 
+def name_branch(accepts: Accepts, parameter: str, branch: str) -> Accepts:
+    """What one branch of a step with `each` takes: patterns may name it, as in `tag:part-{part}`."""
+    said = "{" + parameter + "}"
+    named = (
+        tuple(pattern.replace(said, branch) for pattern in patterns)
+        for patterns in (accepts.kinds, accepts.needs, accepts.refuses)
+    )
+    kinds, needs, refuses = named
+    return Accepts(kinds=kinds, needs=needs, refuses=refuses)
+
+
 def find_accepts_problems(accepts: Accepts) -> Iterator[str]:
     patterns = (*accepts.kinds, *accepts.needs, *accepts.refuses)
     for pattern in patterns:

@@ -5,6 +5,7 @@ Promise: what a function returns is either written and complete, or refused with
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -32,13 +33,14 @@ def build_step(step: CheckedStep, known: KnownSteps, model: LanguageModel | None
         run=call.run_alone if step.signature.is_async else call.run,
         run_async=call.run_async if step.signature.is_async else None,
         needs_source=takes_bytes or step.options.unit != "file" or step.signature.returns.makes_outputs,
-        sandbox=_nothing_more if step.options.sandbox else None,
+        sandbox=partial(_list_folders, step.options.sandbox) if step.options.sandbox else None,
     )
 
 
-def _nothing_more(_options: Mapping[str, Any]) -> tuple[str, ...]:
-    """A step in a sandbox reads its input and modules only."""
-    return ()
+def _list_folders(named: bool | tuple[str, ...], options: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a step in a sandbox reads beside its input and modules: folders that options of it name."""
+    names = () if isinstance(named, bool) else named
+    return tuple(str(options[name]) for name in names if options.get(name))
 
 
 class StepCaller:

@@ -143,6 +143,9 @@ def _find_sandbox_problems(
         yield "sandbox=True: a step that exists already says itself whether it runs in a sandbox"
     if signature.is_async:
         yield "sandbox=True: an `async def` step shares its process with others; write it with `def`"
+    for name in () if isinstance(options.sandbox, bool) else options.sandbox:
+        if name not in options.options:
+            yield f"sandbox names the option {name!r}, which is not among `options`"
     if signature.find(Model):
         yield "sandbox=True: a Model needs the network, which a sandbox does not have; ask it in a step after"
     if options.runs_on in MACHINES:

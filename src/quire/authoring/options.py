@@ -40,7 +40,7 @@ class StepOptions(Struct, frozen=True, kw_only=True):
     stall: SecondsOrNone = 0.0
     page_timeout: SecondsOrNone = 0.0
     cached: bool = True
-    sandbox: bool = False
+    sandbox: bool | tuple[str, ...] = False
     cache_by: tuple[str, ...] | None = None
     renames: tuple[str, ...] = ()
     outputs: tuple[OutputRule, ...] = ()

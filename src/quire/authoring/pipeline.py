@@ -93,7 +93,7 @@ class Pipeline:
         stall: float = ...,
         page_timeout: float = ...,
         cached: bool = ...,
-        sandbox: bool = ...,
+        sandbox: bool | Sequence[str] = ...,
         cache_by: Sequence[str] | None = ...,
         renames: Sequence[str] = ...,
         outputs: Sequence[OutputRule | Mapping[str, Any]] = ...,
@@ -108,7 +108,8 @@ class Pipeline:
 
         accepts:     which documents it takes: content types (`image/*`), globs of names (`*.txt`), tags
                      (`tag:page`), keys of the file's processing_config (`config:language`,
-                     `config:language=en`); `!` before one refuses it
+                     `config:language=en`); `!` before one refuses it. With `each`, `{agent}` stands for the
+                     name of the branch: `tag:for-{agent}`
         unit:        what one task is about: a "file", a "folder" or the whole "batch"
         phase:       steps with the same phase run side by side; without it every step is a phase of its own
         each:        one parameter and its names: the step runs once for each of them, side by side
@@ -122,7 +123,8 @@ class Pipeline:
         on_failure:  "pass" (the document walks on) or "stop"; it ends as failed in both cases
         runs_on:     the name of the compute that runs it
         sandbox:     True runs it without network, other programs and files of others: for decoding what
-                     strangers send, where the setting `sandbox` allows
+                     strangers send, where the setting `sandbox` allows. Names of options instead of True: the
+                     folders that these name may be read there
 
         For pipelines with special needs:
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
+from quire.authoring.accepts import name_branch
 from quire.authoring.definitions import CheckedStep
 from quire.authoring.fields_read import find_fields_read
 from quire.model.plan import OnFailure, Plan, PlanPhase, PlanStep, PlanUnit, TakenValue
@@ -48,7 +49,7 @@ def _build_step(step: CheckedStep, branch: str) -> PlanStep:
         step=step.registry_name,
         version=step.version,
         branch=branch,
-        accepts=step.accepts,
+        accepts=name_branch(step.accepts, step.branch_parameter, branch) if branch else step.accepts,
         options=options.options | ({step.branch_parameter: branch} if branch else {}),
         takes=tuple(
             TakenValue(one.parameter, tuple(one.step.branches.values()), one.required) for one in step.takes

@@ -16,7 +16,7 @@ from quire.batches.context import BatchContext, RunContext
 from quire.batches.layout import Layout
 from quire.batches.lines import list_failures
 from quire.batches.placing import fit_path, place_files, remove_file
-from quire.batches.report import ReportWriter, ResultsPage, keep_report
+from quire.batches.report import ReportWriter, ResultsPage, is_doubtful, keep_report
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch, FileOutcome
 from quire.model.errors import DamagedBlob, Misconfigured, Reject
@@ -93,7 +93,7 @@ async def _export(
 ) -> Summary | None:
     pipeline = batch.pipeline
     phases = await context.records.count_tasks(batch.no)
-    counts = dict.fromkeys(("files", *FileOutcome, "outputs", "bytes_in", "bytes_out"), 0)
+    counts = dict.fromkeys(("files", *FileOutcome, "doubtful", "outputs", "bytes_in", "bytes_out"), 0)
     counts["tasks"] = sum(phase.total for phase in phases)
     counts["from_cache"] = sum(phase.cached for phase in phases)
     failures: list[tuple[str, str, str]] = []
@@ -189,6 +189,7 @@ def prepare(out: Path, roots: Sequence[Path], own_folders: Sequence[Path]) -> No
 def _count(counts: dict[str, int], record: InputRecord) -> None:
     counts["files"] += 1
     counts[record.outcome] += 1
+    counts["doubtful"] += is_doubtful(record)
     counts["outputs"] += len(record.made)
     counts["bytes_in"] += record.size
     counts["bytes_out"] += sum(file.size for _, file in record.made)

@@ -20,6 +20,7 @@ from quire.batches.lines import build_step_lines, list_failures, sum_costs
 from quire.ledger.port import InputRecord
 from quire.model.batch import Batch, FileOutcome, PhaseCounts
 from quire.model.clock import timestamp
+from quire.model.output_rules import DOUBTFUL_ROLE
 
 REPORT_NAME = "report.json"
 PAGE_NAME = "index.html"
@@ -74,6 +75,7 @@ class ReportWriter:
             "status": record.outcome,
             "reason": record.reason or None,
             "error_class": record.error_class or None,
+            "doubtful": is_doubtful(record),
             "outputs": outputs,
             "attempts": record.attempts,
             "size": record.size,
@@ -186,10 +188,16 @@ def _build_card(record: InputRecord, outputs: Sequence[str]) -> str:
     )
     state = record.outcome.value
     label = f"{state} ({record.error_class})" if record.outcome is FileOutcome.FAILED else state
+    label += ", doubtful" if is_doubtful(record) else ""
     return (
         f'<article class="{state}"><h2>{escape(record.path)}</h2><span class="state">{escape(label)}</span>'
         f"{picture}{reason}{done}{results}</article>"
     )
+
+
+def is_doubtful(record: InputRecord) -> bool:
+    """Whether a step says that part of what it made of the file cannot be relied on."""
+    return any(role == DOUBTFUL_ROLE for role, _ in record.made)
 
 
 def pluralize(number: int, word: str) -> str:

@@ -98,7 +98,8 @@ class Naming:
     def _may_rename(self, step: PlanStep, output: Product) -> bool:
         """Only inputs, and only to a name that begins with their own."""
         stem, extension = stem_and_extension(self._document.name)
-        if self._lineage or extension.lower() not in step.renames:
+        made = self._lineage not in {"", self._document.path}  # with new tags an input is still that input
+        if made or extension.lower() not in step.renames:
             return False
         if fold(output.preferred) == fold(self._document.name):
             return output.change is Change.REPLACE

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from quire.model.files import Change, File, Product, fold, stem_and_extension
 
+DOUBTFUL_ROLE = "doubtful"  # of an output that tells what of its document cannot be relied on
 _FIELDS = ("stem", "page")
 _NUMBER = re.compile(r"0?(\d*)d?")
 

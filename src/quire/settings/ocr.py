@@ -22,6 +22,9 @@ OCR_FALLBACKS: dict[str, tuple[str, ...]] = {
 }
 
 
+OCR_OUTPUTS = ("txt", "hocr", "alto", "pdf")
+
+
 class OcrSettings(OcrServiceSettings, frozen=True, kw_only=True):
     """A model is asked only where its URL is set."""
 
@@ -51,6 +54,27 @@ class OcrSettings(OcrServiceSettings, frozen=True, kw_only=True):
     ] = 51_200
     seconds: Annotated[float, about("longest reading of one picture by Tesseract", gt=0, le=3600)] = 120.0
     model_seconds: Annotated[float, about("longest wait for the answer of a model", gt=0, le=3600)] = 60.0
+    outputs: Annotated[
+        tuple[str, ...], about("what the pipeline ocr writes: txt, hocr, alto, pdf (searchable)")
+    ] = OCR_OUTPUTS
+    pdfa: Annotated[bool, about("searchable PDFs of the pipeline ocr are PDF/A-2b")] = False
+    picture_quality: Annotated[
+        int,
+        about(
+            "pictures that are no JPEGs become JPEGs of this quality in PDFs; 0: they lose nothing",
+            ge=0,
+            le=100,
+        ),
+    ] = 0
+    force: Annotated[bool, about("the pipeline ocr reads pages of PDFs that have text, too")] = False
+    max_pages: Annotated[int, about("most pages of a document in the pipeline ocr", ge=1, le=65_000)] = 10_000
+    page_seconds: Annotated[
+        float, about("longest reading of a page by all engines, in the pipeline ocr", gt=0, le=86_400)
+    ] = 300.0
+    memory_mb: Annotated[int, about("memory one worker of the pipeline ocr may use", ge=256, le=1 << 20)] = (
+        2048
+    )
+    max_attempts: Annotated[int, about("tries for each part of a document", ge=1, le=100)] = 3
     local_model_url: Annotated[
         str, about("OpenAI-compatible address of tier llm_local, up to /v1; empty: none")
     ] = ""

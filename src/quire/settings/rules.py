@@ -10,6 +10,7 @@ from quire.model.errors import Reject
 from quire.model.tiers import tier_number
 from quire.settings.keys import to_printable, value_of
 from quire.settings.library import parse_location
+from quire.settings.ocr import OCR_OUTPUTS
 from quire.settings.values import Settings
 
 _ADDRESSES = (
@@ -212,6 +213,9 @@ def _is_address(text: str) -> bool:
 
 
 def _of_ocr(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    for output in settings.ocr.outputs:
+        if output not in OCR_OUTPUTS:
+            yield ("ocr.outputs",), f"ocr.outputs has {output!r}; choose some of {', '.join(OCR_OUTPUTS)}"
     for one in ("local_model", "cloud_model"):
         pair = (f"ocr.{one}_url", f"ocr.{one}")
         if value_of(settings, pair[0]) and not value_of(settings, pair[1]):

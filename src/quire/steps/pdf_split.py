@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from quire.model.errors import Reject
 from quire.model.step import OutputFile, StepInput, StepOutput
-from quire.steps import image_input
+from quire.steps import image_input, pdf_input
 from quire.steps.page_choice import IMAGE_ROLE, PDF_ROLE, Pages, find_choice_fault, read_choice
 from quire.tools import refusals, vips
 from quire.tools.ipfs import DEFAULT_PROFILE, file_cid
@@ -50,7 +50,7 @@ def run(step_input: StepInput) -> StepOutput:
         step_input.meter.progress(0, document.pages)  # the time limit follows it
         if chosen in {"images", "both"}:
             document.check_shown(vips.check_jpeg)  # damage that it finds and repairs decides what is drawn
-        with _drawing(document, step_input) as drawing:
+        with pdf_input.open_drawing(document, step_input.source, step_input.folder) as drawing:
             if chosen in {"images", "both"}:
                 for number in range(1, document.pages + 1):
                     refusals.check_page_pixels(
@@ -61,27 +61,6 @@ def run(step_input: StepInput) -> StepOutput:
         if document.damage:
             facts |= {"repaired": True, "damage": list(document.damage)}
     return StepOutput(files=tuple(made), facts=facts)
-
-
-def _drawing(document: PdfFile, step_input: StepInput) -> PdfRenderer:
-    """Opens the file, or a repaired copy when it is damaged or PDFium sees other pages than qpdf."""
-    if not document.damage:
-        try:
-            drawing = PdfRenderer(step_input.source)
-        except Reject:
-            pass
-        else:
-            if len(drawing) == document.pages:
-                return drawing
-            drawing.close()
-    mended = step_input.folder / "mended.pdf"
-    document.write_whole(mended)
-    drawing = PdfRenderer(mended)
-    found = len(drawing)
-    if found != document.pages:
-        drawing.close()
-        raise refusals.corrupt(f"one reader finds {document.pages} pages, another {found}", "PDF")
-    return drawing
 
 
 def _split(

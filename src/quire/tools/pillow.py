@@ -23,7 +23,8 @@ from quire.tools.tiff import TiffPage
 from quire.tools.tiff_view import TiffPageView, has_many
 
 _FORMATS = {f"image/{name}": name.upper() for name in ("jpeg", "png", "webp", "tiff", "gif", "bmp")}
-_BITS_PER_SAMPLE = 258
+_BITS_PER_SAMPLE, _ORIENTATION = 258, 274
+_STRIP_OFFSETS, _STRIP_BYTES = 273, 279
 
 _MISSING_DATA = re.compile(r"truncat|larger than file|expecting to read|unexpected end", re.IGNORECASE)
 _OUT_OF_MEMORY = re.compile(r"out of memory|decoder error -9", re.IGNORECASE)
@@ -75,6 +76,54 @@ def dimensions(data: bytes, content_type: str, limits: PixelLimits) -> tuple[int
     with _translate_errors(limits), Image.open(BytesIO(data), formats=[_FORMATS[content_type]]) as opened:
         refusals.check_pixels([opened.size], limits)
         return opened.size
+
+
+class JpegHead(NamedTuple):
+    """`components` is 1, 3 or 4; `inverted`: a CMYK picture as Adobe writes it; `orientation` is 1 to 8."""
+
+    width: int
+    height: int
+    components: int
+    inverted: bool
+    profile: bytes
+    orientation: int
+    across_dpi: float
+    down_dpi: float
+
+
+def read_jpeg_head(path: Path, limits: PixelLimits) -> JpegHead | None:
+    """What must be known of a JPEG to show it elsewhere as it is. None for kinds that only decoders know."""
+    from PIL import Image
+
+    with _translate_errors(limits), path.open("rb") as source, Image.open(source, formats=["JPEG"]) as opened:
+        refusals.check_pixels([opened.size], limits)
+        components = {"L": 1, "RGB": 3, "CMYK": 4}.get(opened.mode, 0)
+        if not components or getattr(opened, "bits", 8) != 8:
+            return None
+        orientation = opened.getexif().get(_ORIENTATION, 1)
+        dpi = opened.info.get("dpi") or (0, 0)
+        return JpegHead(
+            *opened.size,
+            components,
+            "adobe" in opened.info,
+            opened.info.get("icc_profile") or b"",
+            orientation if orientation in range(1, 9) else 1,
+            *(float(one) for one in dpi),
+        )
+
+
+def encode_fax(pixels: Pixels) -> bytes:
+    """A grey picture of black and white as CCITT group 4: one strip, in which black is 1."""
+    from PIL import Image, ImageChops
+
+    grey = Image.frombuffer("L", (pixels.width, pixels.height), pixels.data, "raw", "L", 0, 1)
+    black = ImageChops.invert(grey).convert("1", dither=Image.Dither.NONE)
+    out = BytesIO()
+    black.save(out, "TIFF", compression="group4", strip_size=1 << 31)
+    with Image.open(out) as written:
+        tags = written.tag_v2  # type: ignore[attr-defined]
+        (start,), (length,) = tags[_STRIP_OFFSETS], tags[_STRIP_BYTES]
+    return out.getvalue()[start : start + length]
 
 
 def _bits(picture: Any) -> int:

@@ -8,8 +8,8 @@ Draws nothing. Pages are counted from 1.
 
 import re
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -18,8 +18,9 @@ from typing import Any, Self
 
 from quire.model.errors import Misconfigured, QuireError
 from quire.model.probe import Probe
-from quire.tools import pdf_pictures, pdf_single, refusals, sniff
+from quire.tools import pdf_pictures, pdf_single, pdf_text, refusals, sniff
 from quire.tools.pdf_streams import CheckJpeg, StreamChecker
+from quire.tools.pdf_text import PageFrame, PagePicture, TextFont
 
 _ADVICE = "pip install pikepdf"
 _HEADER = b"%PDF-"
@@ -27,11 +28,13 @@ _HEADER_BYTES = 1024  # readers look for the header this far
 _TAIL_BYTES = 4096  # and for the end within this
 _LINEARIZED = re.compile(rb"/Linearized\b.*?/L\s+(\d{1,15})\b", re.DOTALL)
 _MOST_DAMAGES = 5
+_MOST_WAITING = 64 << 20  # bytes of pictures in memory
 _MOST_LOOKED_AT = 100_000
 _LONGEST_DAMAGE = 200
 _ROUTINE = re.compile("common error handled correctly")  # an odd habit of writers, not damage
 _REBUILT = re.compile("reconstruct")
 _FOREIGN_LOCK = re.compile("unsupported encryption")
+_WRITTEN_AT = re.compile(rb"\s*<xmp:MetadataDate>[^<]*</xmp:MetadataDate>")  # the same input, the same bytes
 _PAGE_LOST = re.compile(r"\bpages tree\b.*\bignoring\b|\bkid\b.*\bignoring\b", re.IGNORECASE)
 
 
@@ -118,6 +121,32 @@ class PdfFile:
             for number, page in enumerate(self._pdf.pages, 1):
                 checker.check(page.obj, number)
 
+    def check_page(self, number: int, check_jpeg: CheckJpeg) -> None:
+        """The same for one page."""
+        with self._translate_errors():
+            StreamChecker(_pikepdf(), check_jpeg).check(self._pdf.pages[number - 1].obj, number)
+
+    @property
+    def signed(self) -> bool:
+        return pdf_text.is_signed(self._pdf, _pikepdf())
+
+    def frame(self, number: int) -> PageFrame:
+        with self._translate_errors():
+            return pdf_text.find_frame(self._pdf.pages[number - 1].obj, _pikepdf())
+
+    def write_with_layers(
+        self, target: Path, layers: Mapping[int, bytes], font: TextFont, *, archival: bool
+    ) -> None:
+        """Write the whole document with text that is not seen on top of some pages. Everything else stays,
+        compressed streams to the byte. Raises Reject `not_pdfa` when it cannot become PDF/A.
+        """
+        with self._translate_errors():
+            library = _pikepdf()
+            found = pdf_text.add_font(self._pdf, font, library) if layers else None
+            for number, layer in sorted(layers.items()):
+                pdf_text.add_layer(self._pdf, self._pdf.pages[number - 1].obj, layer, found, library)
+            _save_as(self._pdf, target, archival=archival)
+
     def write_whole(self, target: Path) -> None:
         """Write the whole document, repaired and decrypted, for readers that are less tolerant."""
         with self._translate_errors():
@@ -199,6 +228,66 @@ class PdfFile:
         """Without the path: a reason must not depend on the machine."""
         words = " ".join(str(error).replace(str(self._path), "").split())
         return words.lstrip(" :")[:_LONGEST_DAMAGE]
+
+
+class PictureBook:
+    """A new PDF whose pages are pictures with text that is not seen. They wait on the disk, in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._pieces: list[Path] = []
+        self._pdf: Any = None
+        self._waiting = 0
+
+    def add(self, picture: PagePicture | None, size: tuple[float, float], layer: bytes) -> None:
+        library = _pikepdf()
+        if self._pdf is None:
+            self._pdf = library.new()
+        pdf_text.add_picture_page(self._pdf, picture, size, layer, library.Dictionary(), library)
+        self._waiting += len(picture.data) if picture else 0
+        if self._waiting > _MOST_WAITING:
+            self._lay_down()
+
+    def write(self, target: Path, font: TextFont, *, archival: bool) -> None:
+        """Raises Reject `not_pdfa` when it cannot become PDF/A."""
+        self._lay_down()
+        library = _pikepdf()
+        with ExitStack() as opened, library.new() as whole:
+            for piece in self._pieces:
+                whole.pages.extend(opened.enter_context(library.open(piece)).pages)
+            found = pdf_text.add_font(whole, font, library)
+            for page in whole.pages:
+                if "/Font" in page.obj.Resources:
+                    page.obj.Resources.Font = library.Dictionary({f"/{pdf_text.FONT_NAME}": found})
+            _save_as(whole, target, archival=archival)
+
+    def _lay_down(self) -> None:
+        if self._pdf is not None:
+            piece = self._folder / f"pages-{len(self._pieces):05d}.pdf"
+            _save(self._pdf, piece)
+            self._pdf.close()
+            self._pieces.append(piece)
+            self._pdf, self._waiting = None, 0
+
+
+def _save_as(pdf: Any, target: Path, *, archival: bool) -> None:
+    """As it is, or as PDF/A-2b. Without encryption: its random numbers would differ each time."""
+    if not archival:
+        _save(pdf, target, encryption=False)
+        return
+    from pikepdf import pdfa
+
+    if pdf.is_encrypted:
+        raise refusals.not_pdfa("it is protected against changes")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pdfa.prepare(pdf, "2b", output_intent="sRGB")
+            if isinstance(metadata := pdf.Root.get("/Metadata"), _pikepdf().Stream):
+                metadata.write(_WRITTEN_AT.sub(b"", metadata.read_bytes()))
+            pdfa.save(pdf, target, "2b", repair=False, deterministic_id=True)
+    except pdfa.PdfaError as error:
+        raise refusals.not_pdfa(" ".join(str(error).split())[:_LONGEST_DAMAGE]) from error
 
 
 def _save(pdf: Any, target: Path, **options: Any) -> None:

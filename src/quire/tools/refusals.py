@@ -11,6 +11,7 @@
     no_pages             a PDF without a single page
     too_many_pages       more pages than the limit, counted before one is drawn
     too_many_bytes       its pages take more room than the limit, judged while they are written
+    not_pdfa             a PDF that cannot become PDF/A
 
 Decoding is deterministic, so each of these is final (`Reject`): trying again gives the same answer.
 """
@@ -94,6 +95,11 @@ def not_a_pdf(looks: str) -> Reject:
 def encrypted() -> Reject:
     advice = "Remove the password and send the file again."
     return Reject(f"the PDF is protected by a password. {advice}", code="encrypted")
+
+
+def not_pdfa(why: str) -> Reject:
+    advice = "Switch PDF/A off (setting ocr.pdfa) for an ordinary searchable PDF."
+    return Reject(f"the PDF cannot be written as PDF/A-2b: {why}. {advice}", code="not_pdfa")
 
 
 def no_pages() -> Reject:

@@ -9,6 +9,7 @@ against the file's size.
 import sys
 from array import array
 from collections.abc import Container, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -85,6 +86,17 @@ def pages(path: Path) -> list[TiffPage]:
     found = [structs.replace(page, among=len(found)) for page in found] if len(found) > 1 else found
     # Camera files may carry only a preview at the top level: better the largest of those than nothing.
     return [page for page in found if not page.auxiliary] or [max(found, key=lambda page: page.width)]
+
+
+def known_pages(path: Path) -> list[TiffPage]:
+    """The same, kept for the file that was asked about last: of a book, each page is asked for alone."""
+    found = path.stat()
+    return _remembered(path, found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=1)
+def _remembered(path: Path, _number: int, _changed_ns: int, _size: int) -> list[TiffPage]:
+    return pages(path)
 
 
 def count_pages(stream: BinaryIO, size: int, *, most: int) -> int:

@@ -56,7 +56,7 @@ _SAMPLE_BYTES = {"uchar": 1, "char": 1, "ushort": 2, "short": 2, "uint": 4, "int
 _ROUTINE = re.compile(r"^unable to call|: load error$", re.IGNORECASE)  # some come or not, as threads happen
 # Of each library; a thread that cannot be created has no room for its stack.
 _NO_MEMORY = re.compile(r"(?:out of|insufficient|cannot allocate) memory|creating thread", re.IGNORECASE)
-_MACHINE = re.compile(r"system error|unable to (open for )?write", re.IGNORECASE)
+_MACHINE = re.compile(r"system error|unable to (open for )?write(?! to memory)", re.IGNORECASE)
 _NO_CODEC = re.compile(r"not configured|decoding is not implemented", re.IGNORECASE)
 _TRUNCATED = re.compile(r"premature|truncat|read error|unexpected end|end of file", re.IGNORECASE)
 _CORRUPT = re.compile(r"corrupt|error|\bbad (?!labq)|(line|row|strip|tile) \d|marker", re.IGNORECASE)
@@ -186,6 +186,36 @@ def resized(picture: Any, width: int, height: int) -> VipsImage:
     with _translate_errors():
         made: VipsImage = picture.thumbnail_image(width, height=height, size="force")
     return made
+
+
+def read_resolution(path: Path, content_type: str, page: TiffPage | None = None) -> tuple[int, int]:
+    """Dots per inch across and down, of the picture as it is stored; 0 as `read_dpi` gives it."""
+    with _translate_errors():
+        picture = _Input(path, content_type, page).load()
+        found = [round(one * _MM_PER_INCH) for one in (picture.xres, picture.yres)]
+    across, down = (one if _LOWEST_DPI <= one <= _HIGHEST_DPI else 0 for one in found)
+    return (across, down) if across and down else (0, 0)
+
+
+def to_png(picture: Any) -> bytes:
+    """Without loss and without metadata: the same picture gives the same bytes."""
+    with _translate_errors():
+        return bytes(picture.pngsave_buffer(compression=6, filter="all", keep="none"))
+
+
+def is_black_and_white(picture: Any) -> bool:
+    """Whether a plain grey picture has no other shades."""
+    with _translate_errors():
+        if picture.bands != 1:
+            return False
+        counts = picture.hist_find()
+        return bool(counts.crop(1, 0, counts.width - 2, 1).max() == 0) if counts.width > 2 else True
+
+
+def to_jpeg(picture: Any, quality: int) -> bytes:
+    """As `save_jpeg`, in memory."""
+    with _translate_errors():
+        return bytes(picture.jpegsave_buffer(Q=quality, keep="none", interlace=False))
 
 
 def save_jpeg(picture: Any, target: Path, quality: int) -> None:

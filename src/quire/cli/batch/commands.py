@@ -262,6 +262,7 @@ def export(
 def _show_export(summary: "Summary", out: Path) -> None:
     counts = summary.counts
     ends = ", ".join(f"{counts[end]} {end}" for end in FileOutcome if counts[end])
+    ends += f" ({counts['doubtful']} doubtful)" if counts["doubtful"] else ""
     results = f"{plural(counts['outputs'], 'result')}, {format_bytes(counts['bytes_out'])}"
     typer.echo(f"{plural(counts['files'], 'file')}: {ends or 'none'}; {results}")
     typer.echo(f"Results: {printable(out)}")

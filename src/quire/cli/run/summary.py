@@ -37,6 +37,7 @@ def show_summary(result: RunResult, request: RunRequest) -> None:
         + Text(f"{counts['failed']} failed", style="red" if counts["failed"] else "")
         + Text(f", {counts['skipped']} skipped")
         + Text(f", {counts['cancelled']} cancelled" if counts["cancelled"] else "")
+        + Text(f", {counts['doubtful']} doubtful" if counts["doubtful"] else "", style="yellow")
         + Text("; ")
         + Text(f"{plural(counts['outputs'], 'result')}, {format_bytes(counts['bytes_out'])}")
     )

@@ -58,7 +58,7 @@ def _choose_page(path: Path, kind: str, page: int, limits: PixelLimits) -> tiff.
         known = vips.header(path, kind)
         refusals.check_pixels([(known.width, known.height)], limits)
         return None
-    found = tiff.pages(path)
+    found = tiff.known_pages(path)
     _check_page(page, len(found))
     chosen = found[page]
     refusals.check_pixels([(chosen.width, chosen.height)], limits)
