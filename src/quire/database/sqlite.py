@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from quire.database.private_files import keep_private
 from quire.database.protection import Protection
-from quire.database.sqlite_errors import translate
+from quire.database.sqlite_errors import ERRORS, translate
 from quire.database.watch import FileWatch
 from quire.model.errors import Misconfigured, QuireError
 
@@ -277,7 +277,7 @@ def _version(connection: sqlite3.Connection) -> int:
     """Changes when another connection has committed."""
     try:
         return int(connection.execute("PRAGMA data_version").fetchone()[0])
-    except sqlite3.Error:
+    except ERRORS:
         return 0
 
 
@@ -297,7 +297,7 @@ def _run_group(connection: sqlite3.Connection, jobs: list[_Job], path: Path) -> 
                 answers.append((job.answer, None, translate(error, path)))
             connection.execute("RELEASE job")
         connection.execute("COMMIT")
-    except sqlite3.Error as error:
+    except ERRORS as error:
         with contextlib.suppress(sqlite3.Error):  # whatever this says, nothing of the group was committed
             connection.execute("ROLLBACK")
         # Nothing of this group is on disk: every caller gets the error.
@@ -319,14 +319,14 @@ def _open(path: Path) -> sqlite3.Connection:
     try:
         keep_private(path)
         return _connect(path)
-    except sqlite3.Error as error:
+    except ERRORS as error:
         raise translate(error, path, opening=True) from error
 
 
 def _run_translated(work: Work[T], connection: sqlite3.Connection, path: Path) -> T:
     try:
         return work(connection)
-    except sqlite3.Error as error:
+    except ERRORS as error:
         raise translate(error, path) from error
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from quire.model.errors import Misconfigured, QuireError, Unavailable
 
-# What Python says itself, and without a code. Every text was valid when it was written.
+# What Python says itself, and without a code.
 _NOT_TEXT = "Could not decode to UTF-8"
 _ADVICE = (
     "Stop what uses this home, check the disk, then restore the file from a backup, or move it away together "
@@ -16,8 +16,17 @@ _ADVICE = (
 )
 
 
+# What statements raise where the file is damaged, busy or gone. Every text was valid when it was written.
+ERRORS = (sqlite3.Error, UnicodeDecodeError)
+
+
 def translate(error: BaseException, path: Path, *, opening: bool = False) -> BaseException:
     """By the code SQLite gives, not by its words. Errors of our own statements stay what they are."""
+    if isinstance(error, UnicodeDecodeError):
+        # SQLite quotes a name or a text that is none in its message, which Python then cannot read.
+        translated = damaged_error(path, "it holds text that is no text")
+        translated.__cause__ = error
+        return translated
     code: int | None = getattr(error, "sqlite_errorcode", None)
     if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_NOT_TEXT):
         code = sqlite3.SQLITE_CORRUPT

@@ -250,6 +250,19 @@ async def test_a_text_that_is_none_is_damage(path):
     await database.close()
 
 
+async def test_a_damaged_name_in_the_schema_is_damage(path):
+    """SQLite quotes it in its message, which is no text then, and Python fails to read the message."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_schema SET name = CAST(x'ce70' AS TEXT), sql = 'CREATE'")
+    connection.close()
+    database = SqliteDatabase(path)
+    with pytest.raises(Misconfigured) as told:
+        await database.open()
+    assert told.value.code == "database_damaged"
+    assert str(path) in str(told.value)
+
+
 async def test_after_a_power_cut_pages_that_are_newer_than_their_time_are_no_damage(path):
     """What was written is on the disk, its time is not: the checksums must not be found by it."""
     before = path.stat()
