@@ -23,10 +23,10 @@ ERRORS = (sqlite3.Error, UnicodeDecodeError)
 def translate(error: BaseException, path: Path, *, opening: bool = False) -> BaseException:
     """By the code SQLite gives, not by its words. Errors of our own statements stay what they are."""
     if isinstance(error, UnicodeDecodeError):
-        # SQLite quotes a name or a text that is none in its message, which Python then cannot read.
-        translated = damaged_error(path, "it holds text that is no text")
-        translated.__cause__ = error
-        return translated
+        # SQLite quotes a damaged name in its message, which Python then cannot read.
+        damage = damaged_error(path, "it holds text that is no text")
+        damage.__cause__ = error
+        return damage
     code: int | None = getattr(error, "sqlite_errorcode", None)
     if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_NOT_TEXT):
         code = sqlite3.SQLITE_CORRUPT
