@@ -2,9 +2,10 @@
 nothing.
 
 Promise: a JPEG of which rows are missing, and a Deflate stream (pictures, drawings and packed objects alike)
-that is cut off or contradicts its checksum, are refused before the page is drawn. Streams that leave out their own end, as
-some writers do, are whole. Other compressions carry no sum and are left to the renderer. Works on the objects
-of pikepdf, handed in as `Any`; each stream is looked at once, whatever the number of pages that show it.
+that is cut off or contradicts its checksum, are refused before the page is drawn. Streams that leave out
+their own end, as some writers do, are whole. Other compressions carry no sum and are left to the renderer.
+Works on the objects of pikepdf, handed in as `Any`; each stream is looked at once, whatever the number of
+pages that show it.
 """
 
 import zlib

@@ -34,7 +34,7 @@ _WEBP = 50001
 _COPY = 200  # the longest side of the copy that is looked at, of a picture that is not converted
 _COPIED = frozenset({".jpg", ".png", ".webp"})
 # Of a tag that no pixel depends on; the decoder goes on without it.
-_OF_RESOLUTION = re.compile(r"Tag data larger than file\. Skipping tag 28[23]\b")
+_OF_RESOLUTION = re.compile(r"Tag data larger than file\. Skipping tag (?:282|283|296)\b")
 _LIMITS = PixelLimits(max_pixels=20_000_000)
 
 
