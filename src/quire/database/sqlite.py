@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from quire.database.private_files import keep_private
 from quire.database.protection import Protection
-from quire.database.sqlite_errors import ERRORS, translate
+from quire.database.sqlite_errors import ERRORS, damaged_error, translate
 from quire.database.watch import FileWatch
 from quire.model.errors import Misconfigured, QuireError
 
@@ -161,7 +161,7 @@ class SqliteDatabase:
 
     async def migrate(self, room: str, scripts: list[tuple[int, str, str]]) -> None:
         """Update the tables of one room (ledger, queues); each script runs once, in a transaction."""
-        await self.write(lambda connection: _migrate(connection, room, scripts))
+        await self.write(lambda connection: _migrate(connection, room, scripts, self.path))
 
     def _serve(self, connection: sqlite3.Connection) -> None:
         running, touched = True, False
@@ -330,7 +330,9 @@ def _run_translated(work: Work[T], connection: sqlite3.Connection, path: Path) -
         raise translate(error, path) from error
 
 
-def _migrate(connection: sqlite3.Connection, room: str, scripts: list[tuple[int, str, str]]) -> None:
+def _migrate(
+    connection: sqlite3.Connection, room: str, scripts: list[tuple[int, str, str]], path: Path
+) -> None:
     connection.execute(
         "CREATE TABLE IF NOT EXISTS migrations "
         "(room TEXT, number INTEGER, name TEXT, PRIMARY KEY (room, number))"
@@ -346,7 +348,15 @@ def _migrate(connection: sqlite3.Connection, room: str, scripts: list[tuple[int,
         if number in known:
             continue
         for statement in split_statements(script):
-            connection.execute(statement)
+            try:
+                connection.execute(statement)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:
+                    # The statements are right: the list of what was done, or what it was done to, is not.
+                    raise damaged_error(
+                        path, f"its tables do not fit their list of changes: {error}"
+                    ) from error
+                raise
         connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", (room, number, name))
 
 

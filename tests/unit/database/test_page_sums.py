@@ -13,6 +13,8 @@ from quire.database import protection
 from quire.database.page_sums import find_damage, find_state, open_sums_path, read_sums, sums_path
 from quire.database.sqlite import SqliteDatabase
 from quire.model.errors import Misconfigured
+from quire.queues.sqlite import SqliteQueues
+from quire.system import SystemIds
 
 ROWS = 3000
 
@@ -261,6 +263,17 @@ async def test_a_damaged_name_in_the_schema_is_damage(path):
         await database.open()
     assert told.value.code == "database_damaged"
     assert str(path) in str(told.value)
+
+
+async def test_a_list_of_migrations_that_has_lost_one_is_damage(tmp_path):
+    database = SqliteDatabase(tmp_path / "quire.db")
+    await database.open()
+    await SqliteQueues(database, SystemIds()).prepare()
+    await database.write(lambda connection: connection.execute("DELETE FROM migrations WHERE number = 3"))
+    with pytest.raises(Misconfigured) as told:
+        await SqliteQueues(database, SystemIds()).prepare()
+    await database.close()
+    assert told.value.code == "database_damaged"
 
 
 async def test_after_a_power_cut_pages_that_are_newer_than_their_time_are_no_damage(path):
