@@ -260,6 +260,23 @@ def test_a_webp_tile_of_a_tiff_that_claims_more_bytes_is_damaged(corpus, run_ste
     assert refusal.value.code == "corrupt"
 
 
+@pytest.mark.parametrize("tiled", [False, True])
+def test_a_tiff_that_claims_half_its_height_has_parts_left_over(tiled, corpus, run_step, tmp_path):
+    picture = pyvips.Image.new_from_file(str(corpus / "image" / "Landscape_1.jpg"))
+    source = tmp_path / "scan.tif"
+    source.write_bytes(picture.tiffsave_buffer(compression="packbits", tile=tiled))
+    whole = source.read_bytes()
+    assert run_step("tiff_to_jpeg", source).files
+
+    entry = b"\x01\x01\x03\x00\x01\x00\x00\x00"  # of the height, as a short number
+    at = whole.index(entry) + len(entry)
+    half = int.from_bytes(whole[at : at + 2], "little") // 2
+    source.write_bytes(whole[:at] + half.to_bytes(2, "little") + whole[at + 2 :])
+    with pytest.raises(Reject, match="are left over after the last row") as refusal:
+        run_step("tiff_to_jpeg", source)
+    assert refusal.value.code == "corrupt"
+
+
 def test_a_tiff_whose_predictor_cannot_be_read_is_damaged(corpus, run_step, tmp_path):
     """The decoder would take it for 1, and each row for what it is not."""
     out = BytesIO()

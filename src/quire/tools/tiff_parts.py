@@ -2,9 +2,9 @@
 
 Promise: a part that is compressed with Deflate and does not fit its own checksum is refused, and so is one
 that decodes to more than it has room for; of a JPEG tile, missing or left-over rows are damage; a WebP part
-must be as long as it says. libtiff stops when a part is full, and libvips decodes JPEG tiles without a word
-about their flaws. Other compressions carry no sum, and their decoders complain. Reads the page's parts once,
-one at a time.
+must be as long as it says; no part is left over. libtiff stops when a part is full and when it has all rows,
+and libvips decodes JPEG tiles without a word about their flaws. Other compressions carry no sum, and their
+decoders complain. Reads the page's parts once, one at a time.
 """
 
 import zlib
@@ -25,6 +25,11 @@ _START, _END = b"\xff\xd8", b"\xff\xd9"
 def check(path: Path, page: TiffPage, check_jpeg: Callable[[bytes], None]) -> None:
     """`check_jpeg` refuses a JPEG that is not whole."""
     parts = page.parts
+    if len(parts.offsets) > parts.needed:
+        left = len(parts.offsets) - parts.needed
+        raise refusals.corrupt(
+            f"{left} {'tiles' if parts.tiled else 'strips'} are left over after the last row"
+        )
     deflate = parts.compression in _DEFLATE and not parts.reversed_bits
     tiles = parts.compression == _JPEG and parts.tiled
     if not (deflate or tiles or parts.compression == _WEBP):
