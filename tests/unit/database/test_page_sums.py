@@ -265,6 +265,25 @@ async def test_a_damaged_name_in_the_schema_is_damage(path):
     assert str(path) in str(told.value)
 
 
+async def test_a_format_that_sqlite_does_not_know_is_damage(path):
+    sums_path(path).unlink()
+    with path.open("r+b") as stream:
+        stream.seek(44)  # the number of the format of the schema
+        stream.write(bytes([0, 0, 0, 68]))
+    with pytest.raises(Misconfigured) as told:
+        await SqliteDatabase(path).open()
+    assert told.value.code == "database_damaged"
+
+
+async def test_a_column_that_has_lost_its_name_is_damage(path):
+    database = SqliteDatabase(path)
+    await database.open()
+    with pytest.raises(Misconfigured) as told:
+        await database.read(lambda connection: connection.execute("SELECT texs FROM pages"))
+    await database.close()
+    assert told.value.code == "database_damaged"
+
+
 async def test_a_list_of_migrations_that_has_lost_one_is_damage(tmp_path):
     database = SqliteDatabase(tmp_path / "quire.db")
     await database.open()
