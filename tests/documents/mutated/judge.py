@@ -33,8 +33,8 @@ _LEVELS = 32  # of 255: how far the means of a square may differ
 _WEBP = 50001
 _COPY = 200  # the longest side of the copy that is looked at, of a picture that is not converted
 _COPIED = frozenset({".jpg", ".png", ".webp"})
-# Of a tag that no pixel depends on; the decoder goes on without it.
-_OF_RESOLUTION = re.compile(r"Tag data larger than file\. Skipping tag (?:282|283|296)\b")
+# Of a tag that no pixel depends on; the decoder goes on without it, and is as strict about pixels.
+_OF_RESOLUTION = re.compile(r"Skipping tag (?:282|283|296)\b|Truncated File Read")
 _LIMITS = PixelLimits(max_pixels=20_000_000)
 
 
