@@ -218,6 +218,65 @@ def test_half_a_drawing_on_a_page_of_a_pdf_is_refused(corpus, run_step, tmp_path
     assert refusal.value.code == "corrupt"
 
 
+def test_a_wrong_byte_among_the_packed_objects_of_a_pdf_is_damage(corpus, run_step, tmp_path):
+    """The page would come out without its picture, or with another one."""
+    source = write_scan(tmp_path / "scan.pdf", saved(corpus))
+    with pikepdf.open(source) as pdf:
+        pdf.save(tmp_path / "packed.pdf", object_stream_mode=pikepdf.ObjectStreamMode.generate)
+    whole = (tmp_path / "packed.pdf").read_bytes()
+    first = whole.index(b"stream", whole.index(b"/ObjStm")) + 7
+    last = whole.index(b"endstream", first)
+    assert len(run_step("pdf_split", tmp_path / "packed.pdf", pages="both").files) == 2
+
+    for at in range(first + 10, last - 10, 7):
+        source.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        for step, options in {"pdf_split": {"pages": "pdfs"}, "pdf_markdown": {}}.items():
+            with pytest.raises(Reject) as refusal:
+                run_step(step, source, **options)
+            assert refusal.value.code in HALF | {"no_pages"}
+
+
+def test_a_picture_in_a_pdf_that_begins_as_no_jpeg_does_is_damaged(corpus, run_step, tmp_path):
+    """The renderer looks further for the next marker, other readers show nothing."""
+    jpeg = saved(corpus)
+    source = write_scan(tmp_path / "scan.pdf", jpeg[:2] + b"\x7f" + jpeg[3:])
+
+    with pytest.raises(Reject, match="page 1: a picture is damaged") as refusal:
+        run_step("pdf_split", source, pages="images")
+    assert refusal.value.code == "corrupt"
+
+
+def test_a_webp_tile_of_a_tiff_that_claims_more_bytes_is_damaged(corpus, run_step, tmp_path):
+    picture = pyvips.Image.new_from_file(str(corpus / "image" / "Landscape_1.jpg"))
+    whole = picture.tiffsave_buffer(compression="webp", tile=True)
+    at = whole.index(b"RIFF", whole.index(b"RIFF") + 4) + 5  # of the second tile
+    source = tmp_path / "scan.tif"
+    source.write_bytes(whole)
+    assert run_step("tiff_to_jpeg", source).files
+
+    source.write_bytes(whole[:at] + bytes([whole[at] + 1]) + whole[at + 1 :])
+    with pytest.raises(Reject, match="tile 2 is not a whole WebP") as refusal:
+        run_step("tiff_to_jpeg", source)
+    assert refusal.value.code == "corrupt"
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+def test_a_tiff_that_claims_half_its_height_has_parts_left_over(tiled, corpus, run_step, tmp_path):
+    picture = pyvips.Image.new_from_file(str(corpus / "image" / "Landscape_1.jpg"))
+    source = tmp_path / "scan.tif"
+    source.write_bytes(picture.tiffsave_buffer(compression="packbits", tile=tiled))
+    whole = source.read_bytes()
+    assert run_step("tiff_to_jpeg", source).files
+
+    entry = b"\x01\x01\x03\x00\x01\x00\x00\x00"  # of the height, as a short number
+    at = whole.index(entry) + len(entry)
+    half = int.from_bytes(whole[at : at + 2], "little") // 2
+    source.write_bytes(whole[:at] + half.to_bytes(2, "little") + whole[at + 2 :])
+    with pytest.raises(Reject, match="are left over after the last row") as refusal:
+        run_step("tiff_to_jpeg", source)
+    assert refusal.value.code == "corrupt"
+
+
 def test_a_tiff_whose_predictor_cannot_be_read_is_damaged(corpus, run_step, tmp_path):
     """The decoder would take it for 1, and each row for what it is not."""
     out = BytesIO()

@@ -15,7 +15,7 @@ from quire.assets.registrations import Registration, RenditionSource, bad_asset
 from quire.blobs import asset_records, content, keys
 from quire.blobs.port import Blobs
 from quire.model.asset import FALLBACKS, ID, ORIGINAL, Asset, Rendition
-from quire.model.errors import Missing, Reject, Retry, Stale
+from quire.model.errors import DamagedBlob, Missing, Reject, Retry, Stale
 
 GONE_SECONDS = 60.0
 
@@ -80,7 +80,7 @@ async def _register_once(blobs: Blobs, asset: Asset, registration: Registration)
     try:
         # Looked up first: an asset stays registered, also when its staged files have been moved.
         return await asset_records.find(blobs, asset.id), False
-    except Missing:
+    except (Missing, DamagedBlob):
         for role, source in registration.sources.items():
             if source.data:
                 await content.put_bytes(blobs, source.data)

@@ -5,6 +5,7 @@ goes into the outbox in the same transaction. Must not know: how files arrive.
 """
 
 import asyncio
+import hashlib
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -205,8 +206,8 @@ async def stream_manifest(
 async def write_manifest(
     blobs: Blobs, key: str, pieces: AsyncIterator[bytes], condition: Condition | None = None
 ) -> None:
-    """A conditional write goes through a temporary file: a million entries are not held in memory. Raises
-    Stale when the condition is not met.
+    """A conditional write goes through a temporary file: a million entries are not held in memory. Its labels
+    say the digest. Raises Stale when the condition is not met.
     """
     if condition is None:
         await blobs.put(key, pieces, content_type="application/json")
@@ -214,15 +215,18 @@ async def write_manifest(
     folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="quire-manifest-")
     try:
         path = Path(folder.name) / "manifest.json"
+        hashed = hashlib.sha256()
         with path.open("wb") as file:
             async for piece in pieces:
+                hashed.update(piece)
                 await asyncio.to_thread(file.write, piece)
             size = file.tell()
+        labels = {"sha256": hashed.hexdigest()}
         if size <= CONDITIONAL_BYTES:
-            await blobs.put(key, path, content_type="application/json", condition=condition)
+            await blobs.put(key, path, content_type="application/json", metadata=labels, condition=condition)
         else:
             large = _stream_if(blobs, key, path, size, condition)
-            await blobs.put(key, large, content_type="application/json")
+            await blobs.put(key, large, content_type="application/json", metadata=labels)
     finally:
         await asyncio.to_thread(folder.cleanup)
 

@@ -1,48 +1,58 @@
 """Records of assets in the blob store, and marks on the staged files they depend on.
 
-Promises: a record is written once and never changes, even among concurrent writers; before it names a staged
-file, that file is marked as held, so that the cleanup checks it with one request. Must not know: callers.
+Promises: a record is written once and never changes, even among concurrent writers; one with a wrong bit is
+put right, one that is damaged further is never used and is replaced by the next registration; before it names
+a staged file, that file is marked as held, so that the cleanup checks it with one request. Must not know:
+callers.
 """
 
+import logging
 import re
+from collections.abc import Awaitable
+from contextlib import suppress
 
 import msgspec
 
-from quire.blobs import keys
-from quire.blobs.port import BlobInfo, Blobs, IfAbsent
+from quire.blobs import keys, seals
+from quire.blobs.port import BlobInfo, Blobs, Condition, IfAbsent, IfVersion
 from quire.model import asset as assets
 from quire.model.asset import ORIGINAL, Asset
-from quire.model.errors import Missing, Reject, Stale
+from quire.model.errors import DamagedBlob, Missing, Stale
 from quire.model.files import stem_and_extension
 from quire.model.tiling import Tiles
 
 _STAGED = re.compile(r"staging/([0-7][0-9A-HJKMNP-TV-Z]{25})/.+")
 _EXTENSION = re.compile(r"[a-z0-9]{1,10}")
+_JSON = "application/json"
 _ALWAYS = "-"  # held for several reasons, or not as an original: no copy elsewhere replaces it
+
+_log = logging.getLogger("quire.assets")
 
 
 async def find(blobs: Blobs, asset_id: str) -> Asset:
-    """Raises Missing, or Reject `corrupt`."""
-    text = await blobs.get(keys.asset(asset_id))
+    """Raises Missing, or DamagedBlob."""
+    key = keys.asset(asset_id)
     try:
-        return assets.decode(text)
+        return assets.decode(await _read(blobs, key))
     except msgspec.DecodeError as error:
-        raise Reject(f"The record of asset {asset_id} is damaged: {error}", code="corrupt") from error
+        raise _damaged(key) from error
 
 
 async def register(blobs: Blobs, asset: Asset) -> tuple[Asset, bool]:
     """The asset that is registered under this id, and whether it is the given one: the first registration
     wins. May be repeated.
     """
+    key = keys.asset(asset.id)
+    condition: Condition = IfAbsent()
     try:
         return await find(blobs, asset.id), False
     except Missing:
         for role, rendition in asset.renditions.items():
             await _mark_held(blobs, rendition.key, asset.id if role == ORIGINAL else _ALWAYS)
+    except DamagedBlob:
+        condition = await _name_damaged(blobs, key, find(blobs, asset.id))
     try:
-        await blobs.put(
-            keys.asset(asset.id), assets.encode(asset), content_type="application/json", condition=IfAbsent()
-        )
+        await _write(blobs, key, asset, condition)
     except Stale:
         return await find(blobs, asset.id), False
     return asset, True
@@ -50,25 +60,61 @@ async def register(blobs: Blobs, asset: Asset) -> tuple[Asset, bool]:
 
 async def register_tiles(blobs: Blobs, asset_id: str, tiles: Tiles) -> None:
     """Register tiles; the first registration of an asset wins. May be repeated."""
+    key = keys.asset_tiles(asset_id)
     try:
-        await blobs.put(
-            keys.asset_tiles(asset_id),
-            assets.encode(tiles),
-            content_type="application/json",
-            condition=IfAbsent(),
-        )
+        await _write(blobs, key, tiles, IfAbsent())
     except Stale:
-        return
+        with suppress(Stale):
+            condition = await _name_damaged(blobs, key, find_tiles(blobs, asset_id))
+            await _write(blobs, key, tiles, condition)
 
 
 async def find_tiles(blobs: Blobs, asset_id: str) -> Tiles | None:
-    """The tiles of an asset; None when it has none. Raises Reject `corrupt`."""
+    """The tiles of an asset; None when it has none. Raises DamagedBlob."""
+    key = keys.asset_tiles(asset_id)
     try:
-        return assets.decode_tiles(await blobs.get(keys.asset_tiles(asset_id)))
+        return assets.decode_tiles(await _read(blobs, key))
     except Missing:
         return None
     except msgspec.DecodeError as error:
-        raise Reject(f"The record of the tiles of {asset_id} is damaged: {error}", code="corrupt") from error
+        raise _damaged(key) from error
+
+
+async def _write(blobs: Blobs, key: str, record: Asset | Tiles, condition: Condition) -> None:
+    sealed = seals.seal(assets.encode(record))
+    await blobs.put(key, sealed, content_type=_JSON, condition=condition)
+
+
+async def _read(blobs: Blobs, key: str) -> bytes:
+    """A record as it was written; a wrong bit is put right, in the store as well."""
+    text = await blobs.get(key)
+    opened = seals.open_sealed(text)
+    if opened is None:
+        raise _damaged(key)
+    if opened.mended:
+        _log.warning("a wrong bit in the record %s was put right; look after the disk of the store", key)
+        with suppress(Stale, Missing):
+            version = (await blobs.head(key)).version
+            if await blobs.get(key) == text:
+                await blobs.put(key, opened.text, content_type=_JSON, condition=IfVersion(version))
+    return opened.text
+
+
+async def _name_damaged(blobs: Blobs, key: str, look: Awaitable[object]) -> Condition:
+    """The condition under which a damaged record is replaced: a right one that came meanwhile stays."""
+    version = (await blobs.head(key)).version
+    try:
+        await look
+    except DamagedBlob:
+        return IfVersion(version)
+    return IfAbsent()
+
+
+def _damaged(key: str) -> DamagedBlob:
+    return DamagedBlob(
+        f"Quire's record {key!r} is damaged: it no longer says what was registered. Register the asset "
+        "again, or run its folder again with another --home; look after the disk of the store."
+    )
 
 
 async def find_holder(blobs: Blobs, key: str) -> str | None:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from quire.database.private_files import keep_private
 from quire.database.protection import Protection
-from quire.database.sqlite_errors import translate
+from quire.database.sqlite_errors import ERRORS, damaged_error, translate
 from quire.database.watch import FileWatch
 from quire.model.errors import Misconfigured, QuireError
 
@@ -161,7 +161,7 @@ class SqliteDatabase:
 
     async def migrate(self, room: str, scripts: list[tuple[int, str, str]]) -> None:
         """Update the tables of one room (ledger, queues); each script runs once, in a transaction."""
-        await self.write(lambda connection: _migrate(connection, room, scripts))
+        await self.write(lambda connection: _migrate(connection, room, scripts, self.path))
 
     def _serve(self, connection: sqlite3.Connection) -> None:
         running, touched = True, False
@@ -277,7 +277,7 @@ def _version(connection: sqlite3.Connection) -> int:
     """Changes when another connection has committed."""
     try:
         return int(connection.execute("PRAGMA data_version").fetchone()[0])
-    except sqlite3.Error:
+    except ERRORS:
         return 0
 
 
@@ -297,7 +297,7 @@ def _run_group(connection: sqlite3.Connection, jobs: list[_Job], path: Path) -> 
                 answers.append((job.answer, None, translate(error, path)))
             connection.execute("RELEASE job")
         connection.execute("COMMIT")
-    except sqlite3.Error as error:
+    except ERRORS as error:
         with contextlib.suppress(sqlite3.Error):  # whatever this says, nothing of the group was committed
             connection.execute("ROLLBACK")
         # Nothing of this group is on disk: every caller gets the error.
@@ -319,18 +319,20 @@ def _open(path: Path) -> sqlite3.Connection:
     try:
         keep_private(path)
         return _connect(path)
-    except sqlite3.Error as error:
+    except ERRORS as error:
         raise translate(error, path, opening=True) from error
 
 
 def _run_translated(work: Work[T], connection: sqlite3.Connection, path: Path) -> T:
     try:
         return work(connection)
-    except sqlite3.Error as error:
+    except ERRORS as error:
         raise translate(error, path) from error
 
 
-def _migrate(connection: sqlite3.Connection, room: str, scripts: list[tuple[int, str, str]]) -> None:
+def _migrate(
+    connection: sqlite3.Connection, room: str, scripts: list[tuple[int, str, str]], path: Path
+) -> None:
     connection.execute(
         "CREATE TABLE IF NOT EXISTS migrations "
         "(room TEXT, number INTEGER, name TEXT, PRIMARY KEY (room, number))"
@@ -346,7 +348,15 @@ def _migrate(connection: sqlite3.Connection, room: str, scripts: list[tuple[int,
         if number in known:
             continue
         for statement in split_statements(script):
-            connection.execute(statement)
+            try:
+                connection.execute(statement)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:
+                    # The statements are right: the list of what was done, or what it was done to, is not.
+                    raise damaged_error(
+                        path, f"its tables do not fit their list of changes: {error}"
+                    ) from error
+                raise
         connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", (room, number, name))
 
 

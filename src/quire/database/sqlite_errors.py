@@ -8,18 +8,28 @@ from pathlib import Path
 
 from quire.model.errors import Misconfigured, QuireError, Unavailable
 
-# What Python says itself, and without a code. Every text was valid when it was written.
-_NOT_TEXT = "Could not decode to UTF-8"
+# Without a code of their own. The columns of all tables are as the migrations made them, unless their names
+# have changed on the disk; the last one Python says itself.
+_OF_DAMAGE = ("no such column", "unsupported file format", "Could not decode to UTF-8")
 _ADVICE = (
     "Stop what uses this home, check the disk, then restore the file from a backup, or move it away together "
     "with its -wal and -sums files and run again: stored files are kept and used again"
 )
 
 
+# What statements raise where the file is damaged, busy or gone. Every text was valid when it was written.
+ERRORS = (sqlite3.Error, UnicodeDecodeError)
+
+
 def translate(error: BaseException, path: Path, *, opening: bool = False) -> BaseException:
     """By the code SQLite gives, not by its words. Errors of our own statements stay what they are."""
+    if isinstance(error, UnicodeDecodeError):
+        # SQLite quotes a damaged name in its message, which Python then cannot read.
+        damage = damaged_error(path, "it holds text that is no text")
+        damage.__cause__ = error
+        return damage
     code: int | None = getattr(error, "sqlite_errorcode", None)
-    if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_NOT_TEXT):
+    if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OF_DAMAGE):
         code = sqlite3.SQLITE_CORRUPT
     if not isinstance(error, sqlite3.DatabaseError) or code is None:
         return error

@@ -6,6 +6,7 @@ beside the new one; who was taken for dead meanwhile writes over nothing that ca
 with the move that ends the batch, so there is one for each batch. Must not know: who reads it.
 """
 
+import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 
@@ -47,7 +48,7 @@ async def hand_over(
     """
     if batch.manifest_key is None:
         raise Reject("the batch has no manifest", code="bad_manifest")
-    await _keep_original(blobs, batch.manifest_key)
+    await keep_original(blobs, batch.manifest_key)
     writer = ManifestWriter(batch.id)
     stored = await _version(blobs, batch.manifest_key)
     condition = IfAbsent() if stored is None else IfVersion(stored)
@@ -87,12 +88,15 @@ def _message(batch: Batch, original: str | None, writer: ManifestWriter) -> byte
     return body
 
 
-async def _keep_original(blobs: Blobs, key: str) -> None:
+async def keep_original(blobs: Blobs, key: str) -> None:
+    """Keep a batch's first manifest beside it, with its digest. May be repeated."""
     kept = original_key(key)
     if await _version(blobs, kept) is None:
         # Stale: somebody else has just kept it. Missing: there is none to keep.
         with suppress(Stale, Missing):
-            await _put(blobs, kept, _copied(blobs, key, kept), IfAbsent())
+            # The digest of what was sent, not of what is copied: then a wrong bit in it is noticed.
+            digest = (await blobs.head(key)).metadata.get("sha256", "")
+            await _put(blobs, kept, _copied(blobs, key, kept), IfAbsent(), digest)
 
 
 async def _copied(blobs: Blobs, key: str, kept: str) -> AsyncIterator[bytes]:
@@ -115,14 +119,19 @@ async def _write_manifest(
     yield writer.end()
 
 
-async def _put(blobs: Blobs, key: str, pieces: AsyncIterator[bytes], condition: Condition) -> None:
+async def _put(
+    blobs: Blobs, key: str, pieces: AsyncIterator[bytes], condition: Condition, digest: str = ""
+) -> None:
+    """The labels say the digest: the given one, or that of the pieces where they are few."""
     held = bytearray()
     async for piece in pieces:
         held += piece
         if len(held) > HELD_BYTES:
-            await blobs.put(key, _chained(bytes(held), pieces), content_type=_JSON)
+            labels = {"sha256": digest} if digest else {}
+            await blobs.put(key, _chained(bytes(held), pieces), content_type=_JSON, metadata=labels)
             return
-    await blobs.put(key, bytes(held), content_type=_JSON, condition=condition)
+    labels = {"sha256": digest or hashlib.sha256(held).hexdigest()}
+    await blobs.put(key, bytes(held), content_type=_JSON, metadata=labels, condition=condition)
 
 
 async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -121,13 +121,14 @@ async def _keep_original(context: IngestContext, batch_id: str) -> None:
     try:
         await blobs.head(original_manifest_key(batch_id))
     except Missing:
-        size = (await blobs.head(key)).size
-        condition = IfAbsent() if size <= CONDITIONAL_BYTES else None
+        stored = await blobs.head(key)
+        condition = IfAbsent() if stored.size <= CONDITIONAL_BYTES else None
         with suppress(Stale):
             await blobs.put(
                 original_manifest_key(batch_id),
                 blobs.stream(key),
                 content_type="application/json",
+                metadata=stored.metadata,  # with the digest of what was sent
                 condition=condition,
             )
 

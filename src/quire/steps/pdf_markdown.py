@@ -145,6 +145,7 @@ def _examine(source: Path, scratch: Path, options: PdfMarkdownOptions) -> Iterat
             message = f"the PDF has {document.pages} pages, the limit is {options.max_pages}. {advice}"
             raise Reject(message, code="too_many_pages")
         pages = document.pages
+        document.check_objects()
         large, framed = document.pictures(options.max_pixels)
         megapixels = options.max_pixels // MEGAPIXEL
         oversized = dict.fromkeys(large, f"a picture of more than {megapixels} megapixels")

@@ -48,6 +48,7 @@ def run(step_input: StepInput) -> StepOutput:
     with PdfFile(step_input.source) as document:
         refusals.check_pages(document.pages, options.max_pages)
         step_input.meter.progress(0, document.pages)  # the time limit follows it
+        document.check_objects()
         if chosen in {"images", "both"}:
             document.check_shown(vips.check_jpeg)  # damage that it finds and repairs decides what is drawn
         with pdf_input.open_drawing(document, step_input.source, step_input.folder) as drawing:

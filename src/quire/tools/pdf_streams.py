@@ -1,10 +1,11 @@
 """Whether what a page of a PDF shows is whole: renderers draw the first half of a damaged picture, and say
 nothing.
 
-Promise: a JPEG of which rows are missing, and a Deflate stream (pictures and drawings alike) that is cut off
-or contradicts its checksum, are refused before the page is drawn. Streams that leave out their own end, as
-some writers do, are whole. Other compressions carry no sum and are left to the renderer. Works on the objects
-of pikepdf, handed in as `Any`; each stream is looked at once, whatever the number of pages that show it.
+Promise: a JPEG of which rows are missing, and a Deflate stream (pictures, drawings and packed objects alike)
+that is cut off or contradicts its checksum, are refused before the page is drawn. Streams that leave out
+their own end, as some writers do, are whole. Other compressions carry no sum and are left to the renderer.
+Works on the objects of pikepdf, handed in as `Any`; each stream is looked at once, whatever the number of
+pages that show it.
 """
 
 import zlib
@@ -56,7 +57,7 @@ class StreamChecker:
                 raise refusals.corrupt(f"page {number}: {what} is damaged or cut off", "PDF") from flaw
 
     def _check_stream(self, stream: Any) -> None:
-        names = self._filters(stream)
+        names = _filters(stream, self._library)
         if unknown := next((name for name in names if name not in _KNOWN), None):
             raise refusals.corrupt(f"nothing is known of its filter {unknown[:40]!r}")
         if names and names[0] in _DEFLATE and self._inflated < _MOST_INFLATED:
@@ -64,20 +65,36 @@ class StreamChecker:
         elif names == [_JPEG] and stream.get("/Subtype") == "/Image":
             self._check_jpeg(bytes(stream.read_raw_bytes()) + _JPEG_END)
 
-    def _filters(self, stream: Any) -> list[str]:
-        filters = stream.get("/Filter")
-        if filters is None:
-            return []
-        return [str(one) for one in (filters if isinstance(filters, self._library.Array) else [filters])]
-
     def _check_deflate(self, data: bytes) -> None:
-        unpacker = zlib.decompressobj()
-        rest = data
-        while rest and not unpacker.eof and self._inflated < _MOST_INFLATED:
-            self._inflated += len(unpacker.decompress(rest, _PIECE))
-            rest = unpacker.unconsumed_tail
-        if data and not unpacker.eof and not rest and _is_cut_off(unpacker):
-            raise refusals.truncated("a stream has no end")
+        self._inflated += _inflate(data, _MOST_INFLATED - self._inflated)
+
+
+def check_objects(stream: Any, library: Any) -> None:
+    """Of a stream that holds other objects: a wrong byte in it is another picture, or none."""
+    if (names := _filters(stream, library)) and names[0] in _DEFLATE:
+        try:
+            _inflate(bytes(stream.read_raw_bytes()), _MOST_INFLATED)
+        except (Reject, zlib.error) as flaw:
+            raise refusals.corrupt("some of its objects are damaged or cut off", "PDF") from flaw
+
+
+def _filters(stream: Any, library: Any) -> list[str]:
+    filters = stream.get("/Filter")
+    if filters is None:
+        return []
+    return [str(one) for one in (filters if isinstance(filters, library.Array) else [filters])]
+
+
+def _inflate(data: bytes, most: int) -> int:
+    """How many bytes come out, of which no more than `most` or one piece further are looked at."""
+    unpacker = zlib.decompressobj()
+    rest, found = data, 0
+    while rest and not unpacker.eof and found < most:
+        found += len(unpacker.decompress(rest, _PIECE))
+        rest = unpacker.unconsumed_tail
+    if data and not unpacker.eof and not rest and _is_cut_off(unpacker):
+        raise refusals.truncated("a stream has no end")
+    return found
 
 
 def _is_cut_off(unpacker: Any) -> bool:

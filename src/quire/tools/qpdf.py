@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from quire.model.errors import Misconfigured, QuireError
 from quire.model.probe import Probe
-from quire.tools import pdf_pictures, pdf_single, pdf_text, refusals, sniff
+from quire.tools import pdf_pictures, pdf_single, pdf_streams, pdf_text, refusals, sniff
 from quire.tools.pdf_streams import CheckJpeg, StreamChecker
 from quire.tools.pdf_text import PageFrame, PagePicture, TextFont
 
@@ -111,6 +111,16 @@ class PdfFile:
         library = _pikepdf()
         pages = enumerate(self._pdf.pages, 1) if wanted else ()
         return frozenset(number for number, page in pages if pdf_pictures.shows(page.obj, wanted, library))
+
+    def check_objects(self) -> None:
+        """Refuse the document when objects were read from bytes that contradict their checksum: what a page
+        shows could be something else, or gone.
+        """
+        with self._translate_errors():
+            library = _pikepdf()
+            for one in self._pdf.objects:
+                if isinstance(one, library.Stream) and one.get("/Type") == "/ObjStm":
+                    pdf_streams.check_objects(one, library)
 
     def check_shown(self, check_jpeg: CheckJpeg) -> None:
         """Refuse the document when a page shows something that is not whole: renderers do not tell.

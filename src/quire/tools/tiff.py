@@ -51,6 +51,7 @@ class TiffParts(Struct, frozen=True, kw_only=True):
     offsets: Sequence[int] = ()
     counts: Sequence[int] = ()
     tiled: bool = False
+    needed: int = 0  # so many make up the page
     room: int = 0  # bytes that one of them may come to, decoded
     reversed_bits: bool = False
     jpeg_tables: bytes = b""
@@ -159,11 +160,13 @@ def _parts(tags: _Tags, first: dict[int, int]) -> TiffParts:
     width = first[_TILE_WIDTH] if tiled else first[_WIDTH]
     rows = first.get(_TILE_HEIGHT, 1) if tiled else min(first.get(_STRIP_HEIGHT, 1 << 32), first[_HEIGHT])
     offsets, counts = _TILES if tiled else _STRIPS
+    planes = first.get(_SAMPLES, 1) if first.get(_PLANAR) == _SEPARATE_PLANES else 1
     return TiffParts(
         compression=first.get(_COMPRESSION, 1),
         offsets=tags.get(offsets, ()),
         counts=tags.get(counts, ()),
         tiled=tiled,
+        needed=-(-first[_WIDTH] // max(width, 1)) * -(-first[_HEIGHT] // max(rows, 1)) * planes,
         room=(width * bits + 7) // 8 * rows,
         reversed_bits=first.get(_FILL_ORDER, 1) == 2,
         jpeg_tables=bytes(tags.get(_JPEG_TABLES, ()))

@@ -48,6 +48,7 @@ _LOADERS = {
 _MM_PER_INCH = 25.4
 _LOWEST_DPI, _HIGHEST_DPI = 73, 2400  # where nothing is said, libvips says 25, and cameras say 72
 
+_JPEG_START = b"\xff\xd8\xff"
 _SAMPLE_BYTES = {"uchar": 1, "char": 1, "ushort": 2, "short": 2, "uint": 4, "int": 4, "float": 4}
 
 # libvips has one error class; what the caller must do is in the words. Damage is looked for before oddness: a
@@ -306,6 +307,9 @@ class _Input:
 
 def check_jpeg(data: bytes) -> None:
     """Refuse a JPEG, given whole, of which rows are missing or left over. Raises as `verify` does."""
+    if not data.startswith(_JPEG_START):
+        # Some decoders look further for the next marker, others show nothing.
+        raise refusals.corrupt("it does not begin as a JPEG does")
     with _translate_errors():
         jpeg = JpegBytes(data)
         source = _custom_source(jpeg)

@@ -22,6 +22,7 @@ from tests.documents.mutated import judge, mutations, originals
 
 MEMORY_MB = 512  # of each worker
 _AT_ONCE = 1000  # files of one run
+_LIMIT_SECONDS = 3600  # of one run, however busy the machine: a file that hangs ends by its own time limit
 _MEASURED = """
 import json, resource, subprocess, sys
 ran = subprocess.run(sys.argv[1:], check=False, stdout=subprocess.DEVNULL)
@@ -86,7 +87,7 @@ def run(kinds: Sequence[str], files: int, seed: int, folder: Path) -> Figures:
         env=quire.environment(**_SETTINGS),
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=_LIMIT_SECONDS,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
@@ -122,12 +123,14 @@ def _damage(kinds: Sequence[str], files: int, seed: int, folder: Path) -> dict[s
     return done
 
 
-def run_all(kinds: Sequence[str], files: int, seed: int, keep: Path | None = None) -> Figures:
-    """Any number of files, in batches of a thousand."""
+def run_all(
+    kinds: Sequence[str], files: int, seed: int, keep: Path | None = None, at_once: int = _AT_ONCE
+) -> Figures:
+    """Any number of files, in batches of so many."""
     total = NOTHING
-    for first in range(seed, seed + files, _AT_ONCE):
+    for first in range(seed, seed + files, at_once):
         with TemporaryDirectory() as folder:
-            part = run(kinds, min(_AT_ONCE, seed + files - first), first, Path(folder))
+            part = run(kinds, min(at_once, seed + files - first), first, Path(folder))
             for name in part.wrong:
                 if keep is not None:
                     shutil.copy(Path(folder) / "in" / name, keep)
@@ -141,10 +144,11 @@ def main() -> int:
     asked.add_argument("--files", type=int, default=10_000)
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--keep", type=Path)
+    asked.add_argument("--at-once", type=int, default=_AT_ONCE)
     chosen = asked.parse_args()
     failed = False
     for kind in [chosen.kind] if chosen.kind else originals.KINDS:
-        found = run_all([kind], chosen.files, chosen.seed, chosen.keep)
+        found = run_all([kind], chosen.files, chosen.seed, chosen.keep, chosen.at_once)
         for name, words in found.wrong.items():
             print(f"{name}: {words}")  # noqa: T201
         print(found, flush=True)  # noqa: T201

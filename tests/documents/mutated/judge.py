@@ -6,9 +6,11 @@ like the page that was cut out of it. A picture is compared by means of small sq
 quality of the JPEG disappear in them, a grey or smeared area does not.
 """
 
+import re
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings
 
 import pikepdf
 import pypdfium2
@@ -30,6 +32,9 @@ _SQUARE = 8
 _LEVELS = 32  # of 255: how far the means of a square may differ
 _WEBP = 50001
 _COPY = 200  # the longest side of the copy that is looked at, of a picture that is not converted
+_COPIED = frozenset({".jpg", ".png", ".webp"})
+# Of a tag that no pixel depends on; the decoder goes on without it, and is as strict about pixels.
+_OF_RESOLUTION = re.compile(r"Skipping tag (?:282|283|296)\b|Truncated File Read")
 _LIMITS = PixelLimits(max_pixels=20_000_000)
 
 
@@ -39,6 +44,8 @@ def judge(source: Path, entry: dict[str, Any], out: Path) -> str:
         known = entry["error_class"]
         return f"error: {known}" if known in REFUSALS else f"!failed: {known}: {entry['reason']}"
     made = [name for name in entry["outputs"] if name.endswith((".jpg", ".pdf"))]
+    if not made and source.suffix in _COPIED:
+        return _judge_small(source)
     if not made:
         return "!done with nothing made of it"
     if source.suffix == ".pdf":
@@ -47,6 +54,15 @@ def judge(source: Path, entry: dict[str, Any], out: Path) -> str:
         return _judge_pictures(source, [out / name for name in made])
     except (Reject, OSError) as refusal:
         return f"!the other decoder refuses it: {refusal}"
+
+
+def _judge_small(source: Path) -> str:
+    """A picture that is smaller than any copy of it would be is looked through, and nothing is made."""
+    try:
+        picture = _decode(source, sniff.signature(source.read_bytes()[: sniff.HEAD_BYTES]) or "", 0)
+    except (Reject, OSError) as refusal:
+        return f"!the other decoder refuses it: {refusal}"
+    return "agrees" if max(picture.size) <= _COPY else "!done with nothing made of it"
 
 
 def _judge_pictures(source: Path, made: list[Path]) -> str:
@@ -82,6 +98,12 @@ def _decode(source: Path, kind: str, place: int) -> Image.Image:
         with vips.decoded(source, kind, page) as picture:
             plain: Any = picture
             data, width, height, bands = plain.write_to_memory(), plain.width, plain.height, plain.bands
+    except Reject as refusal:
+        if not _OF_RESOLUTION.search(str(refusal)):
+            raise
+        with catch_warnings(action="ignore"), Image.open(source) as picture:
+            picture.seek(place)
+            return picture.convert("RGB")
     return Image.frombytes("L" if bands == 1 else "RGB", (width, height), data).convert("RGB")
 
 

@@ -9,7 +9,7 @@ from PIL import Image
 from quire.assets.registry import deliver, register
 from quire.blobs import asset_records, keys
 from quire.model.asset import Asset, Rendition
-from quire.model.errors import Missing, Reject, Retry, Stale
+from quire.model.errors import DamagedBlob, Missing, Reject, Retry, Stale
 from quire.testing.memory_blobs import MemoryBlobs
 from quire.tools.outgoing_client import OutgoingClient
 
@@ -221,6 +221,34 @@ async def test_bytes_that_are_gone_are_told_as_a_fault_of_the_store(blobs):
     with pytest.raises(Retry) as caught:
         await delivered(blobs)
     assert caught.value.code == "asset_gone"
+
+
+async def test_a_wrong_bit_in_a_record_is_put_right(blobs):
+    await registered(blobs, image())
+    right = await blobs.get(keys.asset(ID))
+    wrong = right.replace(b'"width":3000', b'"width":3001', 1)
+    assert wrong != right
+    await blobs.put(keys.asset(ID), wrong)
+    assert (await delivered(blobs, "original")).asset.width == 3000
+    assert await blobs.get(keys.asset(ID)) == right
+
+
+async def test_a_record_that_is_damaged_further_is_never_used_and_is_replaced_by_the_next_registration(blobs):
+    await registered(blobs, image())
+    right = await blobs.get(keys.asset(ID))
+    await blobs.put(keys.asset(ID), right.replace(b"3000", b"7777"))
+    with pytest.raises(DamagedBlob, match="Register the asset again"):
+        await delivered(blobs)
+    assert (await registered(blobs, image())).created
+    assert await blobs.get(keys.asset(ID)) == right
+    assert not (await registered(blobs, image())).created
+
+
+async def test_a_record_of_an_earlier_version_has_no_checksum_and_is_read(blobs):
+    await registered(blobs, image())
+    sealed = await blobs.get(keys.asset(ID))
+    await blobs.put(keys.asset(ID), sealed.rpartition(b",")[0] + b"}")
+    assert (await delivered(blobs, "original")).asset.width == 3000
 
 
 async def test_an_original_that_was_staged_is_found_in_the_archive(blobs):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from quire.assets import iiif, tiles
 from quire.blobs import asset_records, keys
 from quire.model.asset import Asset, Rendition
-from quire.model.errors import Reject, Retry
+from quire.model.errors import DamagedBlob, Reject, Retry
 from quire.model.tiling import BOUNDS, HEAD, MARK, OFFSET, Grid, Tiles, first_offset
 from quire.testing.memory_blobs import MemoryBlobs
 
@@ -98,3 +98,12 @@ def test_sizes_are_never_as_many_as_scales(width, height, side):
     scales = len(said["tiles"][0]["scaleFactors"])
     assert len(said.get("sizes", ())) not in {scales, scales - 1} or scales == 1
     assert said.get("sizes") != []
+
+
+async def test_a_damaged_record_of_tiles_is_never_used_and_is_replaced_by_the_next_registration(shelf):
+    blobs, record = shelf
+    await blobs.put(keys.asset_tiles(ID), b"\0" * 100)
+    with pytest.raises(DamagedBlob):
+        await asset_records.find_tiles(blobs, ID)
+    await asset_records.register_tiles(blobs, ID, record)
+    assert await asset_records.find_tiles(blobs, ID) == record

@@ -13,6 +13,8 @@ from quire.database import protection
 from quire.database.page_sums import find_damage, find_state, open_sums_path, read_sums, sums_path
 from quire.database.sqlite import SqliteDatabase
 from quire.model.errors import Misconfigured
+from quire.queues.sqlite import SqliteQueues
+from quire.system import SystemIds
 
 ROWS = 3000
 
@@ -248,6 +250,49 @@ async def test_a_text_that_is_none_is_damage(path):
         await database.read(read_all)
     assert told.value.code == "database_damaged"
     await database.close()
+
+
+async def test_a_damaged_name_in_the_schema_is_damage(path):
+    """SQLite quotes it in its message, which is no text then, and Python fails to read the message."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_schema SET name = CAST(x'ce70' AS TEXT), sql = 'CREATE'")
+    connection.close()
+    database = SqliteDatabase(path)
+    with pytest.raises(Misconfigured) as told:
+        await database.open()
+    assert told.value.code == "database_damaged"
+    assert str(path) in str(told.value)
+
+
+async def test_a_format_that_sqlite_does_not_know_is_damage(path):
+    sums_path(path).unlink()
+    with path.open("r+b") as stream:
+        stream.seek(44)  # the number of the format of the schema
+        stream.write(bytes([0, 0, 0, 68]))
+    with pytest.raises(Misconfigured) as told:
+        await SqliteDatabase(path).open()
+    assert told.value.code == "database_damaged"
+
+
+async def test_a_column_that_has_lost_its_name_is_damage(path):
+    database = SqliteDatabase(path)
+    await database.open()
+    with pytest.raises(Misconfigured) as told:
+        await database.read(lambda connection: connection.execute("SELECT texs FROM pages"))
+    await database.close()
+    assert told.value.code == "database_damaged"
+
+
+async def test_a_list_of_migrations_that_has_lost_one_is_damage(tmp_path):
+    database = SqliteDatabase(tmp_path / "quire.db")
+    await database.open()
+    await SqliteQueues(database, SystemIds()).prepare()
+    await database.write(lambda connection: connection.execute("DELETE FROM migrations WHERE number = 3"))
+    with pytest.raises(Misconfigured) as told:
+        await SqliteQueues(database, SystemIds()).prepare()
+    await database.close()
+    assert told.value.code == "database_damaged"
 
 
 async def test_after_a_power_cut_pages_that_are_newer_than_their_time_are_no_damage(path):

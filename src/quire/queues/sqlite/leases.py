@@ -191,7 +191,7 @@ def _to_leased(queue: str, priority: int, row: Row, lease: str) -> LeasedMessage
         queue=queue,
         id=message_id,
         body=body,
-        deliveries=deliveries + 1,
+        deliveries=(deliveries or 0) + 1,  # none in a damaged row
         token=build_token(no, lease),
         priority=priority,
         sent_at=sent_at,

@@ -18,7 +18,7 @@ UPDATE messages SET trials = json_insert(
 WHERE no IN (SELECT value FROM json_each(?2))
 
 -- name: lease
-UPDATE messages SET token = ?1, worker = ?2, due_at = ?3, deliveries = deliveries + 1
+UPDATE messages SET token = ?1, worker = ?2, due_at = ?3, deliveries = coalesce(deliveries, 0) + 1
 WHERE no IN (SELECT value FROM json_each(?4))
 
 -- name: next_due
