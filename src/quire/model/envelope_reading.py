@@ -27,6 +27,7 @@ from quire.model.envelopes import (
     Trace,
 )
 from quire.model.page_text import Tier
+from quire.model.queues import is_queue_name
 
 # Names and ids that are longer are nobody's: they would become keys and columns elsewhere.
 MAX_NAME_CHARACTERS = 500
@@ -151,6 +152,8 @@ def _read_request(fields: dict[str, Any]) -> OcrRequest:
     elif isinstance(options, dict) and options.get("language") in (None, ""):
         payload["options"] = {name: value for name, value in options.items() if name != "language"}
     request = _convert(fields | {"payload": payload}, OcrRequest)
+    if not is_queue_name(request.reply_to):
+        raise BadEnvelope("reply_to is no name of a queue")
     indices = [one.index for one in request.payload.image_refs]
     if len(set(indices)) < len(indices):
         raise BadEnvelope("two pictures have the same index", reply=_find_reply(fields))
@@ -260,6 +263,8 @@ def _find_reply(fields: Mapping[str, Any]) -> ReplyAddress | None:
         return None
     texts = {name: value for name, value in needed.items() if isinstance(value, str)}
     if len(texts) < len(needed) or not all(0 < len(one) <= MAX_NAME_CHARACTERS for one in texts.values()):
+        return None
+    if not is_queue_name(texts["reply_to"]):
         return None
     request_id = trace.get("request_id")
     parent = trace.get("parent_job_id")

@@ -122,6 +122,13 @@ def test_without_any_of_these_nobody_can_be_answered(name, value):
     assert caught.value.reply is None
 
 
+@pytest.mark.parametrize("name", ["two words", "line\nbreak", "nul\0", "x" * 201, "\u202e"])
+def test_an_answer_goes_to_queues_alone(name):
+    with pytest.raises(BadEnvelope) as caught:
+        read_ocr_request(written(changed(REQUEST, reply_to=name)))
+    assert caught.value.reply is None
+
+
 HOSTILE = [
     b"",
     b"null",
