@@ -1,7 +1,7 @@
 """Splits an ingredient line into quantity, unit, name and notes, and puts the parts together again.
 
-No word of a line is lost: what is neither quantity nor unit nor name is in the notes. Rules, not a model: 0.1 ms
-a line, and the same answer everywhere.
+No word of a line is lost: what is neither quantity nor unit nor name is in the notes. Rules, not a model:
+0.1 ms a line, and the same answer everywhere.
 """
 
 import re

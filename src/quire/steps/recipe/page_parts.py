@@ -1,7 +1,7 @@
-"""Finds the ingredients and the steps among the lines of a page: by headings, by class names, by the look of lists.
+"""Finds ingredients and steps among the lines of a page: by headings, class names, the look of lists.
 
-Several places may look like a list of ingredients (a table of contents, a teaser of another recipe); the best pair of list and
-steps wins. Cost is linear in the number of lines, for a bounded number of headings.
+Several places may look like a list of ingredients (a table of contents, a teaser of another recipe); the
+best pair of list and steps wins. Cost is linear in the number of lines, for a bounded number of headings.
 """
 
 import re
@@ -27,7 +27,7 @@ _COLUMNS = frozenset(
 
 
 class PagePart(Struct, frozen=True):
-    """Lines of one part. `first` and `last` are places in the page; `groups` are headings inside of the list."""
+    """Lines of one part. `first` and `last` are places in the page; `groups` are headings inside."""
 
     first: int
     last: int
