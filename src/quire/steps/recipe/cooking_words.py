@@ -24,7 +24,8 @@ _PARTS = (
     (
         Part.INGREDIENTS,
         (
-            r"(?:the |recipe )?ingredients?(?: list| needed| you(?:'|’)?ll need)?(?: (?:for|to make) .{1,50})?"
+            r"(?:the |recipe )?ingredients?(?: list| needed| you(?:'|’)?ll need)?"
+            r"(?: (?:for|to make) .{1,50})?"
             r"|(?:what )?you(?:'|’)?(?: wi)?ll need|what you need|shopping list"
             r"|zutaten(?:liste)?(?: für .{1,40})?|das brauchst du"
             r"|(?:les )?ingr[ée]dients?(?: pour .{1,40})?|ingredienti(?: per .{1,40})?"

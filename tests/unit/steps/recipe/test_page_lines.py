@@ -86,3 +86,19 @@ def test_notes_and_labels_around_the_recipe_are_found():
 
     assert (found.title, found.prep_minutes, found.notes) == ("Soup", 5, ("Good with bread.",))
     assert found.description == "A warm soup for cold days and long nights."
+
+
+def test_a_column_of_ingredients_and_named_buttons_are_text():
+    html = "<aside><h2>Ingredients</h2><p>1 egg</p></aside><aside>Buy me</aside><button>Method</button><button>Print</button><p>Mix.</p>"
+
+    assert lines(html) == [
+        ("Ingredients", 2, False),
+        ("1 egg", 0, False),
+        ("Method", PSEUDO_HEADING, False),
+        ("Mix.", 0, False),
+    ]
+
+
+def test_a_post_about_cookies_is_not_taken_for_a_banner():
+    assert lines("<div class='post-1 category-cookie tag-social'>1 egg</div>") == [("1 egg", 0, False)]
+    assert lines("<div class='cookie-banner'>We use cookies</div>") == []
