@@ -129,7 +129,7 @@ def _read_classes(names: str) -> tuple[bool, str]:
 
 
 def _is_of_recipe(element: HtmlElement) -> bool:
-    """Whether a part that is rarely text is part of the recipe here: a column of ingredients, a tab named `Method`."""
+    """Whether what is rarely text belongs to the recipe: a column of ingredients, a tab `Method`."""
     text = inline_text(element)
     if element.tag == "button":
         return part_of_heading(text) in {Part.INGREDIENTS, Part.STEPS, Part.NOTES}
