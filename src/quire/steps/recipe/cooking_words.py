@@ -36,7 +36,8 @@ _PARTS = (
         Part.STEPS,
         (
             r"(?:the |recipe |cooking |step[- ]by[- ]step |baking )?(?:directions?"
-            r"|instructions?)(?: for .{1,50})?|(?:cooking )?(?:method|procedure)(?: of preparation| for .{1,50})?"
+            r"|instructions?)(?: for .{1,50})?"
+            r"|(?:cooking )?(?:method|procedure)(?: of preparation| for .{1,50})?"
             r"|preparation(?: (?:method|steps|instructions))?|steps?|how to (?:make|cook|prepare"
             r"|bake).{0,60}|to make(?: it)?|let(?:'|’)s (?:cook|make it)|what to do|how it(?:'"
             r"|’)s made"
