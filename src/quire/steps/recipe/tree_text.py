@@ -58,7 +58,7 @@ _HINTS = (
 )  # fmt: skip
 _SPACES = re.compile(r"\s+")
 _MOST_LINES = 4_000
-_MOST_ELEMENTS = 40_000
+_MOST_ELEMENTS = 25_000
 _MOST_DEPTH = 300
 PSEUDO_HEADING = 7
 
