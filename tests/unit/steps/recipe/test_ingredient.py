@@ -211,6 +211,67 @@ Mace (Optional): Mace is a dried flower |  |  | Mace | Optional, Mace is a dried
 2 tbsp butter, at room temperature | 2 | tbsp | butter | at room temperature
 1 cup walnuts – chopped | 1 | cup | walnuts | chopped
 1 ½ tsp or less of Xanthan Gum (optional) | 1 ½ | tsp | Xanthan Gum | or less, optional
+1 (8-ounce) package cream cheese, at room temperature | 1 | package | cream cheese | 8-ounce, at room temperature
+2 (6 ounce) skinless salmon fillets | 2 |  | skinless salmon fillets | 6 ounce
+1 1/2 pounds boneless skinless chicken breasts, cut into 1-inch pieces | 1 1/2 | pounds | boneless skinless chicken breasts | cut into 1-inch pieces
+3 tablespoons extra-virgin olive oil, divided | 3 | tablespoons | extra-virgin olive oil | divided
+1 small yellow onion, diced (about 1 cup) | 1 |  | small yellow onion | about 1 cup, diced
+4 cloves garlic (minced) | 4 | cloves | garlic | minced
+1/2 teaspoon kosher salt, or to taste | 1/2 | teaspoon | kosher salt | or to taste
+1 teaspoon freshly ground black pepper | 1 | teaspoon | freshly ground black pepper |
+2 cups (250g) all-purpose flour | 2 | cups | all-purpose flour | 250g
+1 cup (227g; 2 sticks) unsalted butter, cold | 1 | cup | unsalted butter | 227g; 2 sticks, cold
+2 large eggs + 1 egg yolk | 2 |  | large eggs + 1 egg yolk |
+1 1/2 - 2 cups chicken broth | 1 1/2 - 2 | cups | chicken broth |
+one 15-ounce can chickpeas, drained | one | can | chickpeas | 15-ounce, drained
+1 15 oz can black beans, rinsed and drained | 1 | can | black beans | 15 oz, rinsed and drained
+2 15-ounce cans white beans | 2 | cans | white beans | 15-ounce
+3 to 4 pounds beef chuck roast | 3 to 4 | pounds | beef chuck roast |
+1/4 cup plus 1 tablespoon maple syrup | 1/4 | cup | maple syrup | plus 1 tablespoon
+1 inch piece of ginger, grated | 1 | inch piece | ginger | grated
+1-inch piece fresh ginger, peeled | 1 | inch piece | fresh ginger | peeled
+1 bay leaf | 1 |  | bay leaf |
+2 bay leaves | 2 |  | bay leaves |
+1 head cauliflower, cut into florets | 1 | head | cauliflower | cut into florets
+1 bunch of kale | 1 | bunch | kale |
+6 cups water | 6 | cups | water |
+Zest and juice of 1 lemon |  |  | Zest and juice of 1 lemon |
+Kosher salt and freshly ground black pepper |  |  | Kosher salt and freshly ground black pepper |
+Cooking spray |  |  | Cooking spray |
+Flaky sea salt, for finishing |  |  | Flaky sea salt | for finishing
+1 scant cup sugar | 1 | scant cup | sugar |
+1 generous pinch of saffron | 1 | generous pinch | saffron |
+200g/7oz plain flour | 200 | g | plain flour | 7oz
+25g/1oz butter, plus extra for greasing | 25 | g | butter | 1oz, plus extra for greasing
+1 tbsp olive oil | 1 | tbsp | olive oil |
+2 x 400g cans chopped tomatoes | 2 x 400g | cans | chopped tomatoes |
+300ml/½ pint double cream | 300 | ml | double cream | ½ pint
+small handful of parsley, chopped |  | small handful | parsley | chopped
+large knob of butter |  | large knob | butter |
+1 red onion thinly sliced | 1 |  | red onion | thinly sliced
+2 medium carrots, peeled and chopped | 2 |  | medium carrots | peeled and chopped
+¾ cup + 2 tbsp milk | ¾ | cup | milk | + 2 tbsp
+100 g (3.5 oz) dark chocolate | 100 | g | dark chocolate | 3.5 oz
+1 dl milk | 1 | dl | milk |
+500 grams minced beef | 500 | grams | minced beef |
+2 celery stalks, chopped | 2 |  | celery stalks | chopped
+12 oz. bag chocolate chips | 12 | oz | chocolate chips | bag
+1 (1 oz) packet ranch seasoning mix | 1 | packet | ranch seasoning mix | 1 oz
+5-6 large basil leaves | 5-6 |  | large basil leaves |
+8 slices thick-cut bacon | 8 | slices | thick-cut bacon |
+1 cup milk, warm (110°F) | 1 | cup | milk | 110°F, warm
+1 tsp each salt and pepper | 1 | tsp | each salt and pepper |
+salt & pepper |  |  | salt & pepper |
+1 tablespoon (15 ml) soy sauce | 1 | tablespoon | soy sauce | 15 ml
+1/2 of a red onion | 1/2 |  | red onion |
+half of a lemon | half |  | lemon |
+2 Tbs butter | 2 | Tbs | butter |
+1 c. sugar | 1 | c | sugar |
+1 c sugar | 1 | c | sugar |
+3 T. flour | 3 | T | flour |
+1 pkg. yeast | 1 | pkg | yeast |
+2-1/4 teaspoons yeast | 2-1/4 | teaspoons | yeast |
+2¼ tsp instant yeast | 2¼ | tsp | instant yeast |
 """
 ROWS = [tuple(part.strip() for part in row.split("|")) for row in LINES.strip().split("\n")]
 WORDS = (
@@ -218,7 +279,7 @@ WORDS = (
     "g", "kg", "oz", "can", "(14 oz)", "(", ")", ",", "of", "plus", "or", "butter", "garlic", "onion", "minced", "chopped",
     "finely", "fresh", "to taste", "optional", "-", "–", ";", ":", "%", "l", "salt,", "large", "skinless,", "de", "d'ail", "pinch",
 )  # fmt: skip
-CONNECTING = {"of", "a", "an", "de", "d", "di", "von", "du", "des", "del", "della", "l", "i", "x"}
+CONNECTING = {"of", "the", "a", "an", "de", "d", "di", "von", "du", "des", "del", "della", "l", "i", "x"}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
