@@ -1,7 +1,7 @@
-"""Recipes: whole ones found in pages by Quire and by recipe-scrapers (generic mode), beside their time; lines split.
+"""Recipes found whole in pages, and ms per page: Quire beside recipe-scrapers in its generic mode.
 
-A recipe is whole if title, all ingredients and all steps are as in the text from which the page was built. Every page
-has its recipe's 22 shapes; `cards` are texts as OCR gives them, which only Quire reads.
+A recipe is whole if title, all ingredients and all steps are as in the text from which the page was built.
+`cards` are texts as OCR gives them, which only Quire reads.
 """
 
 import re
@@ -9,14 +9,16 @@ import time
 import warnings
 from collections.abc import Callable
 
+from tests.situations.recipe_cards import CARDS
+from tests.situations.recipe_lines import ROWS
+from tests.situations.recipe_pages import PAGES, STRATEGIES, page_bytes
+from tests.situations.recipe_texts import RecipeTruth, read_truth, recipe_texts
+
 from quire.model.errors import Reject
 from quire.model.recipe import RecipeSource
 from quire.steps.recipe.ingredient import parse_ingredient
 from quire.steps.recipe.page import parse_page
 from quire.steps.recipe.text_recipe import structure_text
-from tests.situations.recipe_cards import CARDS
-from tests.situations.recipe_pages import PAGES, STRATEGIES, page_bytes
-from tests.situations.recipe_texts import RecipeTruth, read_truth, recipe_texts
 
 URL = "https://kitchen.example/r/1"
 THEIR_RECIPES = 6  # of thirty: recipe-scrapers takes its time
@@ -29,8 +31,9 @@ def run() -> dict[str, object]:
     return {
         "rows": rows,
         "cards_whole": _count_cards(texts),
+        "ingredient_lines_right": f"{sum(_is_split(row) for row in ROWS)}/{len(ROWS)}",
         "ingredient_lines_per_second": _time_lines(texts),
-        "pages": f"{len(PAGES)} shapes, {len(texts)} recipes; recipe-scrapers on the first {THEIR_RECIPES} of them",
+        "pages": f"{len(PAGES)} shapes of {len(texts)} recipes, {THEIR_RECIPES} of them for recipe-scrapers",
     }
 
 
@@ -80,7 +83,7 @@ def _theirs(body: bytes, content_type: str) -> Answer:
 
 
 def _is_whole(answer: Answer, truth: RecipeTruth) -> bool:
-    """Compared by their words, as lenient to one as to the other: numbers of steps and names of sections do not count."""
+    """Compare words, as leniently for both: numbers of steps and names of sections do not count."""
     title, ingredients, steps = answer
     lines = {_words(line) for line in ingredients}
     told = _words(" ".join(step for step in steps if step not in {"First part", "Second part"}))
@@ -109,6 +112,11 @@ def _count_cards(texts: dict[str, str]) -> str:
                 _words(step) for step in draft.steps
             ] == [_words(step) for step in truth.steps]
     return f"{whole}/{len(texts) * len(CARDS)}"
+
+
+def _is_split(row: tuple[str, ...]) -> bool:
+    parts = parse_ingredient(row[0])
+    return (parts.quantity or "", parts.unit or "", parts.name, parts.notes or "") == row[1:]
 
 
 def _time_lines(texts: dict[str, str]) -> int:

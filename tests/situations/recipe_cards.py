@@ -35,7 +35,7 @@ def plain_card(truth: RecipeTruth) -> str:
 def bulleted_card(truth: RecipeTruth) -> str:
     lines = [truth.title, *_labels(truth), "INGREDIENTS:"]
     lines += _flat([_wrap(f"• {line}", 44) for line in truth.lines])
-    lines += ["METHOD:"] + _flat([[*_wrap(step, 50), ""] for step in truth.steps])
+    lines += ["METHOD:", *_flat([[*_wrap(step, 50), ""] for step in truth.steps])]
     return "\n".join(lines)
 
 

@@ -1,11 +1,11 @@
 """Web pages in the shapes in which recipes are published, built from free recipe texts.
 
-`PAGES` maps the name of a shape to a function from the Markdown of a recipe to the page. `STRATEGIES` says which reader
-must find the recipe in it. Serve them from anywhere: `page_bytes(name, markdown)` gives body and content type.
+`PAGES` maps the name of a shape to a function from the Markdown of a recipe to the page. `STRATEGIES` says
+which reader must find the recipe in it. Serve them from anywhere: `page_bytes(name, markdown)` gives body
+and content type.
 """
 
 import json
-import re
 from collections.abc import Callable
 from html import escape
 
@@ -337,8 +337,3 @@ def page_bytes(name: str, markdown: str) -> tuple[bytes, str]:
     if name == "tag_soup":
         return page.encode("cp1252", "xmlcharrefreplace"), "text/html"
     return page.encode("utf-8"), "text/html; charset=utf-8"
-
-
-def words(text: str) -> str:
-    """For comparisons: without white space and marks around the text."""
-    return re.sub(r"\s+", " ", text).strip()

@@ -65,7 +65,9 @@ def make_parsed(found: FoundRecipe, source_url: str | None) -> ParsedRecipe:
         tags=found.tags[:_MOST_TAGS],
         servings=count_servings(found.servings),
         estimated_time_minutes=total_of(found),
-        ingredients=tuple(_parsed(line) for line in found.ingredients[:_MOST_INGREDIENTS]),
+        ingredients=tuple(
+            _parsed(line) for line in found.ingredients[:_MOST_INGREDIENTS] if line not in found.groups
+        ),
         steps=found.steps[:_MOST_STEPS],
         notes=found.notes,
     )
@@ -87,7 +89,7 @@ def make_draft(found: FoundRecipe, source: RecipeSource) -> RecipeDraft:
 
 
 def group_ingredients(lines: tuple[str, ...], groups: frozenset[str] = frozenset()) -> list[Ingredient]:
-    """The ingredients of the lines. A heading (`For the sauce:`) becomes a note of each ingredient below it."""
+    """The ingredients of the lines. A heading becomes a note of each ingredient below it."""
     ingredients: list[Ingredient] = []
     group = ""
     for line in lines:

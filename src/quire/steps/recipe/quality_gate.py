@@ -1,7 +1,7 @@
 """Decides whether recognised text is good enough to be read as a recipe.
 
-A text must be long enough, must look like words, and must have two of four signs of a recipe: a confident engine, kitchen
-words, an ingredient, a step. Deterministic, and linear in the length of the text.
+A text must be long enough, must look like words, and must have two of four signs of a recipe: a confident
+engine, kitchen words, an ingredient, a step. Deterministic, and linear in the length of the text.
 """
 
 import re

@@ -10,7 +10,7 @@ from msgspec import Struct
 _VULGAR = "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
 _DIGITS = r"\d{1,6}(?:[.,]\d{1,4})?"
 NUMBER = (
-    rf"(?:\d{{1,4}}(?:\s{{1,2}}|\s?[-–]\s?|\s?&\s?|\s?\+\s?|\sand\s)\d{{1,2}}\s?[/⁄]\s?\d{{1,3}}"  # 1 1/2, 1-1/2
+    rf"(?:\d{{1,4}}(?:\s{{1,2}}|\s?[-–]\s?|\s?&\s?|\s?\+\s?|\sand\s)\d{{1,2}}\s?[/⁄]\s?\d{{1,3}}"
     rf"|\d{{1,4}}\s?[/⁄]\s?\d{{1,4}}"
     rf"|\d{{1,4}}\s?(?:and\s)?[{_VULGAR}]"
     rf"|[{_VULGAR}]"
@@ -24,16 +24,16 @@ _ONES = (
 )
 _FRACTION_WORD = r"(?:half|halbe[rsn]?|(?:a |one )?quarter|third|(?:two|three)[- ](?:thirds|quarters))"
 _WORDS = re.compile(
-    rf"(?:(?:half an?|an? half|one[- ]half|{_FRACTION_WORD}|one[- ](?:quarter|third|fourth))(?: a)?(?: dozen)?"
+    rf"(?:(?:half an?|an? half|one[- ]half|{_FRACTION_WORD}|one[- ](?:quarter|third"
+    rf"|fourth))(?: a)?(?: dozen)?"
     rf"|(?:a|half a|one|two|three)\s(?:dozen|couple|few)"
     rf"|(?:{_ONES})(?:\sand\sa\s(?:half|quarter))?(?:\s(?:to|or|bis|oder|ou)\s(?:{_ONES}))?"
     rf"|several|an?|dozen)(?=\s)",
     re.IGNORECASE,
 )
 _ABOUT = re.compile(
-    r"(?:about|around|approximately|approx\.?|roughly|circa|ca\.?|etwa|environ|circa|at least|up to|~|≈)\s?(?=[\w~"
-    + _VULGAR
-    + r".])",
+    r"(?:about|around|approximately|approx\.?|roughly|circa|ca\.?|etwa|environ|circa|at least"
+    r"|up to|~|≈)\s?(?=[\w~" + _VULGAR + r".])",
     re.IGNORECASE,
 )
 _TIMES = re.compile(rf"\s?[x×X]\s?(?={NUMBER})")
@@ -43,6 +43,8 @@ _MISREAD_ONE = re.compile(
 )
 _MISREAD_AFTER = re.compile(r"(?<=\d)[lI](?=\s?(?:/\s?\d|\d))")
 _CAPITAL_OF_ONE = re.compile(r"[lI](?=/\d)")
+# The space of `1 1/2` is lost: nobody writes eleven halves of a cup.
+_LOST_SPACE = re.compile(r"(?P<whole>[1-9])(?P<part>1/[234568]|2/3|3/[48]|5/8|7/8)(?![\d/⁄])")
 
 
 class Quantity(Struct, frozen=True):
@@ -75,11 +77,12 @@ def times_at(line: str, place: int) -> int | None:
 
 
 def repair_misread(line: str) -> str:
-    """Undo the misreadings of OCR that can mean nothing else: `l cup` and `1l/2 cup`."""
+    """Undo the misreadings of OCR that can mean nothing else: `l cup`, `1l/2 cup` and `11/2 cups`."""
     repaired = _MISREAD_ONE.sub("1", line, count=1) if line[:1] in "lI|!" else line
     if line[:1] in "lI":
         repaired = _CAPITAL_OF_ONE.sub("1", repaired, count=1) if repaired[:1] in "lI" else repaired
-    return repaired
+    lost = _LOST_SPACE.match(repaired)
+    return f"{lost['whole']} {repaired[1:]}" if lost else repaired
 
 
 def _is_no_quantity(line: str, end: int) -> bool:

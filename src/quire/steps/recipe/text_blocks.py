@@ -18,7 +18,8 @@ _GOES_ON = re.compile(
 )
 _SENTENCE_END = re.compile(r"[.!?:)]['\"”’]?$")
 _CONTINUES = re.compile(
-    r"(?:and|or|to|for|with|at|in|on|plus|such|like|from|until|into|of|the|about|depending|preferably|if|but|\()\b|\(",
+    r"(?:and|or|to|for|with|at|in|on|plus|such|like|from|until|into|of|the|about|depending"
+    r"|preferably|if|but|\()\b|\(",
     re.IGNORECASE,
 )
 
@@ -65,7 +66,7 @@ def join_steps(lines: Sequence[str]) -> list[str]:
 
 
 def part_mixed(lines: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Lines of a card without headings, or with both columns run together: ingredients, and what belongs to steps."""
+    """Ingredients and steps of a card without headings, or with both columns run together."""
     first_step = _first_number(lines)
     if first_step:
         return list(lines[:first_step]), list(lines[first_step:])

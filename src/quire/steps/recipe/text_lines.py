@@ -1,6 +1,7 @@
-"""Lines of recognised text, mended: page numbers and repeated headers dropped, columns parted, hyphenation undone.
+"""Mends lines of recognised text: drops page numbers and headers, parts columns, undoes hyphenation.
 
-Every function is linear in the text. Line breaks that end a thought stay; `text_recipe` decides which of them do not.
+Every function is linear in the text. Line breaks that end a thought stay; `text_recipe` decides which of
+them do not.
 """
 
 import re
@@ -19,9 +20,10 @@ _PAGE_NUMBER = re.compile(
 )
 _COLUMN_GAP = re.compile(r"\s{4,}|\t+|\s\|\s")
 _SPACES = re.compile(r"[^\S\n]+")
-_KEPT_HYPHENS = frozenset(
-    "all self semi low high half full non medium bite well extra pre deep free thick thin skin bone one two three four large small sugar fat oven".split()
-)
+_KEPT_HYPHENS = frozenset("""
+all self semi low high half full non medium bite well extra pre deep free thick thin skin bone one two
+three four large small sugar fat oven
+""".split())  # fmt: skip
 _HYPHEN_END = re.compile(r"([^\W\d_]+)[-‐¬]$")
 _LIST_AND_STEP = re.compile(r"(?<=[a-z)0-9])\s(?=(?:\d{1,2}\.\s)?([A-Z][a-zé]{1,12})\s[a-z])")
 

@@ -146,13 +146,17 @@ def _take_title(head: list[str], hint: str) -> tuple[str, list[str]]:
         if not _may_be_title(line):
             continue
         title, end = line, place + 1
-        if end < len(head) and head[end] and _may_be_title(head[end]) and len(title) + len(head[end]) <= 60:
-            if title.endswith(("-", "&", " and", " with", " of", ",")) or (
-                title.isupper() and head[end].isupper()
-            ):
-                title, end = f"{title} {head[end]}", end + 1
+        if end < len(head) and _goes_on(title, head[end]):
+            title, end = f"{title} {head[end]}", end + 1
         return title.strip(" *_#-:"), [*head[:place], *head[end:]]
     return hint, head
+
+
+def _goes_on(title: str, line: str) -> bool:
+    """Whether the next line belongs to the title."""
+    if not line or not _may_be_title(line) or len(title) + len(line) > 60:
+        return False
+    return title.endswith(("-", "&", " and", " with", " of", ",")) or (title.isupper() and line.isupper())
 
 
 def _may_be_title(line: str) -> bool:
@@ -172,7 +176,7 @@ def _is_label(line: str) -> bool:
 
 
 def _cut_steps(lines: list[str]) -> tuple[list[str], list[str]]:
-    """Ingredients and what follows them: at the first numbered or step-like line after a blank line or two such lines."""
+    """Cut where lines begin to look like steps, if those below do as well."""
     for place, line in enumerate(lines):
         if place < 2 or not line or step_likeness(line) < 0.7 or ingredient_likeness(line) >= 0.7:
             continue

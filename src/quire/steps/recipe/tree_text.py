@@ -1,6 +1,7 @@
-"""A page as lines, in the order in which they are read: what is a heading, what is an item of a list, and what the classes say.
+"""A page as lines, in reading order, with what is known of each: heading, item of a list, class names.
 
-Every element is visited once. What is not part of the text (navigation, comments, scripts, forms) is left out.
+Every element is visited once. What is not part of the text (navigation, comments, scripts, forms) is left
+out.
 """
 
 import re
@@ -8,17 +9,21 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from quire.steps.recipe.cooking_words import Part, part_of_heading
 from quire.tools.html_tree import HtmlElement
 
-_SKIPPED = frozenset(
-    "script style noscript template svg button select option iframe object head nav footer aside textarea math video audio canvas dialog".split()
-)
+_SKIPPED = frozenset("""
+script style noscript template svg select option iframe object head nav footer textarea math
+video audio canvas dialog
+""".split())  # fmt: skip
+_MAYBE = frozenset({"aside", "button"})
 _HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _LABELS = frozenset({"dt", "th", "legend", "caption", "summary"})
 _BOLD = frozenset({"b", "strong"})
-_INLINE = frozenset(
-    "a abbr b bdi bdo big cite code data del em font i img input ins kbd label mark meta link nobr picture q s samp small source span strike strong sub sup time tt u var wbr".split()
-)
+_INLINE = frozenset("""
+a abbr b bdi bdo big cite code data del em font i img input ins kbd label mark meta link nobr picture q s
+samp small source span strike strong sub sup time tt u var wbr
+""".split())  # fmt: skip
 _COMPLEX = ("li", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol")
 _BLOCKS_OF_ROWS = (
     "p",
@@ -37,18 +42,23 @@ _BLOCKS_OF_ROWS = (
     "article",
 )
 _LEFT_OUT = re.compile(
-    r"(?:^|[\s_-])(?:comments?|respond|sidebar|breadcrumbs?|cookie|newsletter|related|social|share|sharing|sr-only|screen-reader-text|visually-hidden|"
-    r"advert(?:isement)?|popup|modal|pagination|site-footer|site-header|skip-link|toc|comment-list|comment-respond)(?:$|[\s_-])"
+    r"(?:^|[\s_-])(?:comments?|respond|sidebar|breadcrumbs?|cookie-(?:banner|notice|consent|bar|popup)|newsletter|tagcloud|widget|related|social|share"
+    r"|sharing|sr-only|screen-reader-text|visually-hidden|"
+    r"advert(?:isement)?|popup|modal|pagination|site-footer|site-header|skip-link|toc|comment-list"
+    r"|comment-respond)(?:$|[\s_-])"
 )
+_ABOUT_THE_POST = ("tag-", "category-", "cat-", "post-", "postid-", "recipe_")
 _HINTS = (
-    ("ingredients", re.compile(r"ingredient|zutat|ingrédient|ingrediente|(?:^|[\s_-])ing(?:s|-?list)(?:$|[\s_-])")),
-    ("steps", re.compile(r"instruction|(?:^|[\s_-])(?:directions?|method|methods?|procedure|preparation-?steps?|steps|recipe-?steps?|step-?list|how-?to-?(?:list|steps?))(?:$|[\s_-])|zubereitung")),
+    ("ingredients", re.compile(r"ingr[eé]dient|zutat|(?:^|[\s_-])ing(?:s|-?list)(?:$|[\s_-])")),
+    ("steps", re.compile(
+        r"instruction|(?:^|[\s_-])(?:directions?|method|methods?|procedure|preparation-?steps?|steps"
+        r"|recipe-?steps?|step-?list|how-?to-?(?:list|steps?))(?:$|[\s_-])|zubereitung")),
     ("notes", re.compile(r"(?:^|[\s_-])(?:recipe-?)?(?:notes?|tips)(?:$|[\s_-])|nutrition")),
     ("title", re.compile(r"recipe[-_]?(?:title|name)|(?:^|[\s_-])entry-title(?:$|[\s_-])")),
 )  # fmt: skip
 _SPACES = re.compile(r"\s+")
 _MOST_LINES = 4_000
-_MOST_ELEMENTS = 40_000
+_MOST_ELEMENTS = 25_000
 _MOST_DEPTH = 300
 PSEUDO_HEADING = 7
 
@@ -110,11 +120,20 @@ def inline_text(element: HtmlElement) -> str:
 @lru_cache(maxsize=2048)
 def _read_classes(names: str) -> tuple[bool, str]:
     """Whether the element is left out, and its hint."""
-    lower = names.casefold()
+    # What a post is about stands in its classes, too: `category-cookie`, `tag-social`.
+    lower = " ".join(name for name in names.casefold().split() if not name.startswith(_ABOUT_THE_POST))
     hints = [hint for hint, pattern in _HINTS if pattern.search(lower)]
     left_out = bool(_LEFT_OUT.search(lower)) and not hints
     # `ingredients-and-instructions` says nothing about its parts.
     return left_out, "" if "ingredients" in hints and "steps" in hints else hints[0] if hints else ""
+
+
+def _is_of_recipe(element: HtmlElement) -> bool:
+    """Whether what is rarely text belongs to the recipe: a column of ingredients, a tab `Method`."""
+    text = inline_text(element)
+    if element.tag == "button":
+        return part_of_heading(text) in {Part.INGREDIENTS, Part.STEPS, Part.NOTES}
+    return "ingredient" in text[:1000].casefold() or "zutaten" in text[:1000].casefold()
 
 
 class _Walk:
@@ -143,6 +162,7 @@ class _Walk:
         if (
             not isinstance(tag, str)
             or tag in _SKIPPED
+            or (tag in _MAYBE and not _is_of_recipe(element))
             or depth > _MOST_DEPTH
             or len(self.lines) >= _MOST_LINES
             or self._elements >= _MOST_ELEMENTS
@@ -195,7 +215,7 @@ class _Walk:
                 in_item = False
         elif tag in _HEADINGS:
             level, joined, in_item = _HEADINGS[tag], True, False
-        elif tag in _LABELS:
+        elif tag in _LABELS or tag == "button":
             level = level or PSEUDO_HEADING
         elif tag == "tr" and next(element.iter(*_BLOCKS_OF_ROWS), None) is None and self._is_row(element):
             self._lists += not in_item
