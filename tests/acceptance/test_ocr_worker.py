@@ -164,6 +164,7 @@ async def test_killed_in_the_middle_of_a_job_it_is_answered_once_by_the_next(pla
     (answer,) = place.popped("own.answers")
     assert [one.ocr_text for one in answer.payload.results] == ["two eggs", WORDS]
     assert list(place.client.scan_iter(f"{OCR}:processing:*")) == []
+    assert list(place.quire.home.rglob("picture-*")) == []
 
 
 async def test_ctrl_c_finishes_what_it_works_on(place):

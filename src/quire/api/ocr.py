@@ -43,8 +43,8 @@ class OcrImage(Struct, kw_only=True):
 
 
 class OcrBodyOptions(Struct, kw_only=True):
-    """Without a language the first hint counts. `return_boxes` concerns pictures that are read now; `mode` has
-    no effect.
+    """Without a language the first hint counts. `return_boxes` concerns pictures that are read now, `mode`
+    nothing.
     """
 
     language: Words | None = None
