@@ -87,6 +87,11 @@ def upright_box(page: pypdfium2.PdfPage, box: tuple[float, ...]) -> tuple[float,
     }[page.get_rotation()]
 
 
+def document_width(path: Path) -> float:
+    with pypdfium2.PdfDocument(path) as document:
+        return document[0].get_size()[0]
+
+
 def shows(page: pypdfium2.PdfPage, expected: Image.Image) -> bool:
     """Whether the page, drawn as large as the picture, is the picture; edges may be smoother."""
     scale = expected.width / page.get_size()[0]
@@ -259,6 +264,12 @@ def test_pages_that_have_text_are_left_alone(tmp_path: Path, reader: PictureRead
     pages = read(source, tmp_path, reader)
     assert [page.kind for page in pages] == ["read", "text"]
     assert pages[1].page.text == typed
+    (line,) = pages[1].page.paragraphs[0].lines
+    assert [word.text for word in line.words] == typed.split()
+    first = line.words[0].box  # 20 points from the left and the bottom, 9 points high
+    scale = pages[1].page.width / document_width(source)
+    assert first.left == pytest.approx(20 * scale, abs=3)
+    assert pages[1].page.height - first.bottom == pytest.approx(20 * scale, abs=3 * scale)
     document = write(source, pages, tmp_path / "out.pdf")
     assert SENTENCE in text_of(document[0]).replace("\r\n", " ")
     assert text_of(document[1]).strip() == typed
