@@ -1,4 +1,4 @@
-"""RapidOCR: the models PP-OCRv6 on onnxruntime, both inside their wheels. The engine behind tier paddleocr.
+"""RapidOCR: the models PP-OCRv6 on onnxruntime, both inside their packages. The engine of tier paddleocr.
 
 Promises: nothing is fetched, reported or logged; one thread of computing for one engine; lines come in
 reading order, column by column; a page that lies on its side or on its head is read upright. Has no languages
