@@ -100,7 +100,7 @@ def test_a_file_without_a_pipeline_and_one_with_two(author: Author):
     ("reference", "said"),
     [
         ("no/such.py", "there is no file"),
-        ("nothing", "unknown pipeline 'nothing'; choose one of: markdown, preprocess"),
+        ("nothing", "unknown pipeline 'nothing'; choose one of: markdown, ocr, preprocess"),
         ("wrong", "for a file write wrong.py"),
     ],
 )

@@ -87,6 +87,11 @@ def upright_box(page: pypdfium2.PdfPage, box: tuple[float, ...]) -> tuple[float,
     }[page.get_rotation()]
 
 
+def document_width(path: Path) -> float:
+    with pypdfium2.PdfDocument(path) as document:
+        return document[0].get_size()[0]
+
+
 def shows(page: pypdfium2.PdfPage, expected: Image.Image) -> bool:
     """Whether the page, drawn as large as the picture, is the picture; edges may be smoother."""
     scale = expected.width / page.get_size()[0]
@@ -259,6 +264,12 @@ def test_pages_that_have_text_are_left_alone(tmp_path: Path, reader: PictureRead
     pages = read(source, tmp_path, reader)
     assert [page.kind for page in pages] == ["read", "text"]
     assert pages[1].page.text == typed
+    (line,) = pages[1].page.paragraphs[0].lines
+    assert [word.text for word in line.words] == typed.split()
+    first = line.words[0].box  # 20 points from the left and the bottom, 9 points high
+    scale = pages[1].page.width / document_width(source)
+    assert first.left == pytest.approx(20 * scale, abs=3)
+    assert pages[1].page.height - first.bottom == pytest.approx(20 * scale, abs=3 * scale)
     document = write(source, pages, tmp_path / "out.pdf")
     assert SENTENCE in text_of(document[0]).replace("\r\n", " ")
     assert text_of(document[1]).strip() == typed
@@ -359,3 +370,37 @@ def test_a_document_is_what_its_bytes_are(corpus: Path, tmp_path: Path):
     with pytest.raises(Reject) as refused:
         look_at(corpus / "tiff" / "g4-multi.tiff", max_pages=2, max_pixels=10**8)
     assert refused.value.code == "too_many_pages"
+
+
+def test_a_picture_of_nothing_is_blank_without_asking_an_engine(tmp_path: Path):
+    source = tmp_path / "white.png"
+    Image.new("L", (200, 100), 254).save(source)
+    with PictureReader(ReadingOptions(tiers=("easyocr",))) as nobody:
+        (page,) = read(source, tmp_path, nobody)
+    assert (page.kind, page.page.width, page.page.height) == ("blank", 200, 100)
+
+
+def test_a_page_that_lies_on_its_side_stands_upright(corpus: Path, tmp_path: Path, reader: PictureReader):
+    source = corpus / "image" / "phototest-rotated-R.png"
+    pages = read(source, tmp_path, reader)
+    document = write(source, pages, tmp_path / "out.pdf")
+    assert SENTENCE in text_of(document[0])
+    assert document[0].get_size()[0] > document[0].get_size()[1]
+    check_places(pages, document)
+
+
+def test_a_pdf_whose_scan_lies_on_its_side_keeps_its_page_and_gets_a_turned_layer(
+    tmp_path: Path, reader: PictureReader
+):
+    source = make_pdf(tmp_path / "scan.pdf", rotate=90)
+    with pikepdf.open(source, allow_overwriting_input=True) as document:
+        document.pages[0].Rotate = 0
+        document.save(source)
+    pages = read(source, tmp_path, reader)
+    assert pages[0].page.rotation in {90, 270}
+    document = write(source, pages, tmp_path / "out.pdf")
+    assert SENTENCE in text_of(document[0]).replace("\r\n", " ")
+    text = document[0].get_textpage()
+    start, count = text.search("point", match_case=True).get_next()
+    first, last = text.get_charbox(start), text.get_charbox(start + count - 1)
+    assert abs(first[0] - last[0]) < 3 < abs(first[1] - last[1])  # it runs up or down the page

@@ -27,6 +27,7 @@ _DEEPEST_FORM = 6
 _SMALLEST_SIDE = 32  # pixels: below are dots, rules and shadows
 _MOST_FRAMED = 100
 _MOST_LINKS = 1000
+_MOST_PLACED = 100_000  # characters
 _LONGEST_ADDRESS = 2000
 _MOST_PICTURES = 1000  # a page of tiles has more, and each of them is small
 
@@ -46,6 +47,16 @@ def probe() -> Probe:
     except Misconfigured:
         return Probe(name="PDFium", ok=False, advice=_ADVICE)
     return Probe(name="PDFium", ok=True, detail=str(library.PDFIUM_INFO.version))
+
+
+class PlacedWord(NamedTuple):
+    """A word and its place in pixels, from the top left corner."""
+
+    text: str
+    left: int
+    top: int
+    right: int
+    bottom: int
 
 
 class PdfPage:
@@ -72,6 +83,44 @@ class PdfPage:
         with _translate_errors(self._number):
             found: str = self._text_page().get_text_bounded()
         return found
+
+    def placed_lines(self, width: int, height: int) -> list[list[PlacedWord]]:
+        """The lines of the text layer, each as words with their places, in pixels of the page drawn upright
+        with this width and height; of the first hundred thousand characters.
+        """
+        raw = _raw_pdfium()
+        lines: list[list[PlacedWord]] = [[]]
+        letters: list[str] = []
+        corners: list[tuple[int, int]] = []
+
+        def end_word() -> None:
+            if letters and corners:
+                across, down = zip(*corners, strict=True)
+                lines[-1].append(PlacedWord("".join(letters), min(across), min(down), max(across), max(down)))
+            letters.clear()
+            corners.clear()
+
+        with _translate_errors(self._number):
+            text = self._text_page()
+            for at in range(min(text.count_chars(), _MOST_PLACED)):
+                letter = chr(min(raw.FPDFText_GetUnicode(text.raw, at), 0x10FFFF))
+                if letter.isspace():
+                    end_word()
+                    if letter in "\r\n" and lines[-1]:
+                        lines.append([])
+                    continue
+                letters.append(letter)
+                corners += self._find_corners(text, at, width, height)
+            end_word()
+        return [line for line in lines if line]
+
+    def _find_corners(self, text: Any, at: int, width: int, height: int) -> Iterator[tuple[int, int]]:
+        raw = _raw_pdfium()
+        left, bottom, right, top = text.get_charbox(at, loose=True)
+        x, y = ctypes.c_int(), ctypes.c_int()
+        for across, up in ((left, bottom), (right, top)):
+            if raw.FPDF_PageToDevice(self._raw.raw, 0, 0, width, height, 0, across, up, x, y):
+                yield min(max(x.value, 0), width), min(max(y.value, 0), height)
 
     def lines(self) -> list[tuple[str, float]]:
         """The lines of the text layer with the size of their letters in points; 0 where it is not known."""

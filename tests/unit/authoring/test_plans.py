@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from quire import Document, Folder, Model, Output, Pipeline, Result
+from quire.model.errors import Misconfigured
 from quire.model.plan import (
     Accepts,
     OnFailure,
@@ -176,3 +177,45 @@ def test_fixed_options_are_parameters_and_part_of_the_plan():
     def shrink(document: Document, quality: int) -> None: ...
 
     assert pipeline.plan().phases[0].steps[0].options == {"quality": 80}
+
+
+def test_a_branch_may_take_only_the_documents_that_name_it():
+    book = Pipeline("book", version=1)
+
+    @book.step(accepts=("*.tif", "tag:part-{part}", "!tag:not-{part}"), each={"part": ["1", "2"]})
+    def read(document: Document, part: str) -> str: ...
+
+    (phase,) = book.plan().phases
+    assert [step.accepts for step in phase.steps] == [
+        Accepts(kinds=("*.tif",), needs=("tag:part-1",), refuses=("tag:not-1",)),
+        Accepts(kinds=("*.tif",), needs=("tag:part-2",), refuses=("tag:not-2",)),
+    ]
+
+
+def test_a_sandboxed_step_may_read_the_folders_that_its_options_name():
+    book = Pipeline("book", version=1)
+
+    @book.step(sandbox=["data"], options={"data": "/srv/data"})
+    def read(document: Document, data: str) -> str: ...
+
+    @book.step(sandbox=True)
+    def plain(document: Document) -> str: ...
+
+    steps = book.steps()
+    places = steps["book.read"].sandbox
+    assert places is not None
+    assert places({"data": "/srv/data"}) == ("/srv/data",)
+    assert places({"data": ""}) == ()
+    nothing = steps["book.plain"].sandbox
+    assert nothing is not None
+    assert nothing({"data": "/srv/data"}) == ()
+
+
+def test_a_sandbox_that_names_an_unknown_option_is_a_mistake():
+    book = Pipeline("book", version=1)
+
+    @book.step(sandbox=["data"])
+    def read(document: Document) -> str: ...
+
+    with pytest.raises(Misconfigured, match="sandbox names the option 'data'"):
+        book.check()

@@ -9,17 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from quire.model.errors import Reject
-from quire.model.page_text import PageText
+from quire.model.page_text import Box, PageText, TextLine, TextParagraph, TextWord
 from quire.steps import image_input, pdf_input
 from quire.steps.ocr.characters import clean_text
-from quire.steps.ocr.read_pages import DocumentKind, LookedAt, ReadPage, describe_kind
+from quire.steps.ocr.pictures import decode_picture
+from quire.steps.ocr.read_pages import DocumentKind, LookedAt, ReadPage, describe_kind, surround
 from quire.steps.ocr.reader import PictureReader
 from quire.steps.page_recognition import PageClassifier
 from quire.tools import refusals, sniff, tiff, vips
-from quire.tools.pdfium import POINTS_PER_INCH, PdfRenderer
+from quire.tools.pdfium import POINTS_PER_INCH, PageBitmap, PdfPage, PdfRenderer
 from quire.tools.qpdf import PdfFile
 
 _READING_DPI = 300
@@ -102,7 +103,17 @@ def _open(document: PageSource) -> Iterator[Callable[[int, PictureReader], ReadP
 
 
 def _read_picture(document: PageSource, number: int, reader: PictureReader) -> ReadPage:
-    page = reader.read_file(document.source, page=number - 1, language=document.language)
+    picture = decode_picture(document.source, page=number - 1, max_pixels=document.max_pixels)
+    return _read_bitmap(document, picture.bitmap, picture.dpi, number, reader)
+
+
+def _read_bitmap(
+    document: PageSource, bitmap: PageBitmap, dpi: int, number: int, reader: PictureReader
+) -> ReadPage:
+    if vips.is_even(bitmap):  # engines look long for what is not there
+        page = PageText(width=bitmap.width, height=bitmap.height, dpi=dpi)
+        return ReadPage(number=number, kind="blank", page=page)
+    page = reader.read_bitmap(bitmap, dpi, document.language)
     kind, reason = describe_kind(page)
     return ReadPage(number=number, kind=kind, page=page, reason=reason)
 
@@ -123,7 +134,13 @@ def _read_pdf_page(
         kind = classifier.kind(page, number, text)
         if kind == "text" and not document.force:
             had = PageText(
-                width=width, height=height, dpi=dpi, text=clean_text(text), confidence=1.0, is_valid=True
+                width=width,
+                height=height,
+                dpi=dpi,
+                paragraphs=_list_paragraphs(page, width, height),
+                text=clean_text(text),
+                confidence=1.0,
+                is_valid=True,
             )
             return ReadPage(number=number, kind="text", page=had)
         if kind == "blank":
@@ -131,9 +148,20 @@ def _read_pdf_page(
         if dpi < _LOWEST_DPI:
             raise refusals.too_many_pixels(f"page {number} is too large to be drawn for reading")
         pdf.check_page(number, vips.check_jpeg)
-        found = reader.read_bitmap(page.draw(dpi), dpi, document.language)
-    read, reason = describe_kind(found)
-    return ReadPage(number=number, kind=read, page=found, reason=reason, had_text=kind == "text")
+        found = _read_bitmap(document, page.draw(dpi), dpi, number, reader)
+    return structs.replace(found, had_text=kind == "text")
+
+
+def _list_paragraphs(page: PdfPage, width: int, height: int) -> tuple[TextParagraph, ...]:
+    """What the PDF has as text, as one paragraph; its lines say no more."""
+    lines = []
+    for placed in page.placed_lines(width, height):
+        words = tuple(
+            TextWord(one.text, Box(one.left, one.top, one.right, one.bottom), 1.0) for one in placed
+        )
+        box = surround([word.box for word in words])
+        lines.append(TextLine(words, box, float(box.bottom)))
+    return (TextParagraph(tuple(lines), surround([one.box for one in lines])),) if lines else ()
 
 
 def _fit_dpi(points: tuple[float, float], max_pixels: int) -> int:

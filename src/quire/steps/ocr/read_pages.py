@@ -6,7 +6,7 @@ Values only, and how they travel between steps: packed, because a book has milli
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -98,7 +98,7 @@ def list_paragraphs(page: PageText, *, spread: bool = False) -> Iterator[TextPar
     for place, line in enumerate([*lines, ""]):
         if not line.strip():
             if collected:
-                yield TextParagraph(lines=tuple(collected), box=_around(collected))
+                yield TextParagraph(lines=tuple(collected), box=surround([one.box for one in collected]))
                 collected = []
             continue
         top, bottom = (place * height, (place + 1) * height) if spread else (0.0, float(page.height))
@@ -118,10 +118,11 @@ def _spread_line(line: str, page: PageText, top: float, bottom: float, *, spread
     return TextLine(tuple(found), box, box.top + _LINE_FILL * height, 0.0, _LINE_FILL * height / 2)
 
 
-def _around(lines: list[TextLine]) -> Box:
+def surround(boxes: Sequence[Box]) -> Box:
+    """The smallest box around several."""
     return Box(
-        min(one.box.left for one in lines),
-        min(one.box.top for one in lines),
-        max(one.box.right for one in lines),
-        max(one.box.bottom for one in lines),
+        min(one.left for one in boxes),
+        min(one.top for one in boxes),
+        max(one.right for one in boxes),
+        max(one.bottom for one in boxes),
     )
