@@ -20,6 +20,7 @@ SECTIONS = (
     "library_convert",
     "library_ingest",
     "queues",
+    "recipes",
 )
 
 

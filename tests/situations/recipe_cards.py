@@ -35,7 +35,7 @@ def plain_card(truth: RecipeTruth) -> str:
 def bulleted_card(truth: RecipeTruth) -> str:
     lines = [truth.title, *_labels(truth), "INGREDIENTS:"]
     lines += _flat([_wrap(f"• {line}", 44) for line in truth.lines])
-    lines += ["METHOD:"] + _flat([[*_wrap(step, 50), ""] for step in truth.steps])
+    lines += ["METHOD:", *_flat([[*_wrap(step, 50), ""] for step in truth.steps])]
     return "\n".join(lines)
 
 
@@ -95,7 +95,19 @@ def _of_markdown(shape: Callable[[RecipeTruth], str]) -> Callable[[str], str]:
 
 
 CARDS: dict[str, Callable[[str], str]] = {name: _of_markdown(shape) for name, shape in _SHAPES.items()}
-_MISREAD = {"l": "1", "1": "l", "o": "0", "0": "O", "e": "c", "rn": "m", "i": "!", "a": "o", "t": "f", "h": "b", "n": "r"}
+_MISREAD = {
+    "l": "1",
+    "1": "l",
+    "o": "0",
+    "0": "O",
+    "e": "c",
+    "rn": "m",
+    "i": "!",
+    "a": "o",
+    "t": "f",
+    "h": "b",
+    "n": "r",
+}
 
 
 def add_noise(text: str, *, share: float, seed: int) -> str:

@@ -1,7 +1,8 @@
 """Web pages in the shapes in which recipes are published, built from free recipe texts.
 
-`PAGES` maps the name of a shape to a function from the Markdown of a recipe to the page. `STRATEGIES` says which reader
-must find the recipe in it. Serve them from anywhere: `page_bytes(name, markdown)` gives body and content type.
+`PAGES` maps the name of a shape to a function from the Markdown of a recipe to the page. `STRATEGIES` says
+which reader must find the recipe in it. Serve them from anywhere: `page_bytes(name, markdown)` gives body
+and content type.
 """
 
 import json

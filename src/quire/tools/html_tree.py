@@ -1,7 +1,7 @@
 """lxml for HTML: bytes of a page to text, text to a tree.
 
-Hardened: no network, no entities of documents, no huge trees (libxml2 cuts what is nested more than 256 deep), and
-only text encodings of the web are tried. Nothing raises: a page that is no HTML gives a small tree or None.
+Hardened: no network, no entities of documents, no huge trees (libxml2 cuts what is nested more than 256
+deep), and only text encodings of the web are tried. Nothing raises: a page that is no HTML gives a small tree or None.
 """
 
 import codecs
@@ -26,8 +26,9 @@ _FORBIDDEN = re.compile("[\x00\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 def decode_html(data: bytes, content_type: str = "") -> tuple[str, bool]:
     """The text, and whether every byte could be read.
 
-    A byte order mark wins; then UTF-8 if the bytes are UTF-8, whatever was declared (wrong declarations are common, and text
-    in another encoding is never valid UTF-8 by chance); then header and meta; then Windows-1252.
+    A byte order mark wins; then UTF-8 if the bytes are UTF-8, whatever was declared (wrong declarations are
+    common, and text in another encoding is never valid UTF-8 by chance); then header and meta; then
+    Windows-1252.
     """
     for mark, name in _BOMS:
         if data.startswith(mark):

@@ -1,7 +1,7 @@
 """recipe-scrapers for the sites it knows by name: an optional second opinion on a page that is already here.
 
-Only its function that reads HTML is used, never those that fetch. Without the library, and for unknown sites, the answer is
-None; its errors stay inside.
+Only its function that reads HTML is used, never those that fetch. Without the library, and for unknown
+sites, the answer is None; its errors stay inside.
 """
 
 import warnings

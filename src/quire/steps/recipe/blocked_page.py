@@ -9,12 +9,15 @@ WEBVIEW_EXTRACT = "webview_extract"
 _LOOKED_AT = 60_000
 _SMALL_TEXT = 400
 _CHALLENGE = re.compile(
-    rb"captcha|cf-challenge|challenge-platform|cf_chl_|_cf_chl|just a moment\.\.\.|checking your browser|ddos-guard|px-captcha"
-    rb"|access denied|are you a (?:human|robot)|verify (?:that )?you are (?:a )?human|unusual traffic|incapsula|datadome|akamai.{0,40}denied",
+    rb"captcha|cf-challenge|challenge-platform|cf_chl_|_cf_chl|just a moment\.\.\."
+    rb"|checking your browser|ddos-guard|px-captcha"
+    rb"|access denied|are you a (?:human|robot)|verify (?:that )?you are (?:a )?human"
+    rb"|unusual traffic|incapsula|datadome|akamai.{0,40}denied",
     re.IGNORECASE,
 )
 _SCRIPTS_NEEDED = re.compile(
-    rb"(?:enable|requires?|activate|turn on|need(?:s)?(?: to enable)?) java ?script|java ?script (?:is |must be |has been )?(?:required|disabled|enabled)"
+    rb"(?:enable|requires?|activate|turn on|need(?:s)?(?: to enable)?) java ?script"
+    rb"|java ?script (?:is |must be |has been )?(?:required|disabled|enabled)"
     rb"|bitte (?:aktivieren sie )?javascript|activez? javascript",
     re.IGNORECASE,
 )

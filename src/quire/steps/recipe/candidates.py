@@ -1,6 +1,7 @@
 """Asks the readers of a page in their order, and chooses the main recipe among those they find.
 
-JSON-LD first, then attributes of tags, then the text of the page. What the better reader lacks, the next ones fill in.
+JSON-LD first, then attributes of tags, then the text of the page. What the better reader lacks, the next
+ones fill in.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Times: from ISO 8601 durations and from words to minutes.
 
-Wrong forms that real pages hold are read as they were meant (`PT1H20`, `P0DT30M`, `1H30M`); negative and absurd times
-are refused. Linear in the length of the text, of which only the beginning is looked at.
+Wrong forms that real pages hold are read as they were meant (`PT1H20`, `P0DT30M`, `1H30M`); negative and
+absurd times are refused. Linear in the length of the text, of which only the beginning is looked at.
 """
 
 import re
@@ -15,22 +15,28 @@ _LONGEST_ISO = 60
 _ISO = re.compile(
     r"P\s?(?:(?P<years>\d{1,6}(?:[.,]\d{1,3})?)Y)?(?:(?P<months>\d{1,6}(?:[.,]\d{1,3})?)M)?"
     r"(?:(?P<weeks>\d{1,6}(?:[.,]\d{1,3})?)W)?(?:(?P<days>\d{1,9}(?:[.,]\d{1,3})?)D)?"
-    r"(?:\s?T?\s?(?:(?P<hours>\d{1,9}(?:[.,]\d{1,3})?)H)?\s?(?:(?P<minutes>\d{1,9}(?:[.,]\d{1,3})?)(?:MINS?|M))?"
+    r"(?:\s?T?\s?(?:(?P<hours>\d{1,9}(?:[.,]\d{1,3})?)H)?\s?(?:(?P<minutes>\d{1,9}(?:[.,]\d{1,3})?)(?:MINS?"
+    r"|M))?"
     r"\s?(?:(?P<seconds>\d{1,9}(?:[.,]\d{1,9})?)S)?)?\s?(?P<tail>\d{0,6})",
     re.IGNORECASE,
 )
-_NUMBER = r"(?:\d{1,5}\s\d{1,2}/\d{1,2}|\d{1,5}/\d{1,2}|\d{1,5}(?:[.,]\d{1,2})?\s?[½¼¾⅓⅔]?|[½¼¾⅓⅔]|an?|one|two|three|four|five|six|eight|ten|twelve|half an?)"
+_NUMBER = (
+    r"(?:\d{1,5}\s\d{1,2}/\d{1,2}|\d{1,5}/\d{1,2}|\d{1,5}(?:[.,]\d{1,2})?\s?[½¼¾⅓⅔]?|[½¼¾⅓⅔]|an?|one"
+    r"|two|three|four|five|six|eight|ten|twelve|half an?)"
+)
 _DAYS = r"(?:days?|tage?n?|jours?|giorn[oi]|d[ií]as?)"
 _HOURS = r"(?:hours?|hrs?|h|stunden?|std|heures?|or[ae]|horas?|uur)"
 _MINUTES = r"(?:minutes?|minutos?|minuti?|minuten?|mins?|min|m|′|')"
 _SECONDS = r"(?:seconds?|secs?|sekunden?|s)"
 _AMOUNT = re.compile(
-    rf"(?<![\d.,/\w])(?P<low>{_NUMBER})(?:\s?(?:-|–|—|to|or|bis|à|a)\s?(?P<high>{_NUMBER}))?\s?(?:and a half\s)?"
+    rf"(?<![\d.,/\w])(?P<low>{_NUMBER})(?:\s?(?:-|–|—|to|or|bis|à"
+    rf"|a)\s?(?P<high>{_NUMBER}))?\s?(?:and a half\s)?"
     rf"(?P<unit>{_DAYS}|{_HOURS}|{_MINUTES}|{_SECONDS})(?![^\W\d_])\.?(?P<half>\sand a half)?",
     re.IGNORECASE,
 )
 _FOLLOWS = re.compile(
-    rf"[\s,]{{0,3}}(?:and|und|et|e|y|&|\+)?\s{{0,2}}(?P<low>{_NUMBER})\s?(?P<unit>{_HOURS}|{_MINUTES})?(?![\w/.])",
+    rf"[\s,]{{0,3}}(?:and|und|et|e|y|&|\+)?\s{{0,2}}(?P<low>{_NUMBER})\s?(?P<unit>{_HOURS}"
+    rf"|{_MINUTES})?(?![\w/.])",
     re.IGNORECASE,
 )
 _CLOCK = re.compile(r"(?<![\d:.])(\d{1,2}):([0-5]\d)(?::[0-5]\d)?(?![\d:])(?!\s?[ap]\.?m\b)", re.IGNORECASE)
@@ -46,7 +52,8 @@ _VULGAR = {
     "⅔": Fraction(2, 3),
 }
 _WORDS = {
-    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "eight": 8, "ten": 10, "twelve": 12,
+    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "eight": 8, "ten": 10,
+    "twelve": 12,
 }  # fmt: skip
 
 

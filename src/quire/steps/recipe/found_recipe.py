@@ -87,7 +87,7 @@ def make_draft(found: FoundRecipe, source: RecipeSource) -> RecipeDraft:
 
 
 def group_ingredients(lines: tuple[str, ...], groups: frozenset[str] = frozenset()) -> list[Ingredient]:
-    """The ingredients of the lines. A heading (`For the sauce:`) becomes a note of each ingredient below it."""
+    """The ingredients of the lines. A heading becomes a note of each ingredient below it."""
     ingredients: list[Ingredient] = []
     group = ""
     for line in lines:

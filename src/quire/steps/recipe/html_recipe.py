@@ -58,7 +58,7 @@ def find_in_text(root: HtmlElement, head: PageHead) -> FoundRecipe:
     labels = read_labels([line.text for line in _near(lines, ingredients, steps, first)])
     return FoundRecipe(
         title=_title(lines, first, head),
-        description=_description(lines, first, labels.used) or head.description,
+        description=_description(lines, first) or head.description,
         image_url=head.image_url,
         servings=labels.servings,
         prep_minutes=labels.prep,
@@ -97,7 +97,7 @@ def _near(
     return [*near, *lines[end + 1 : end + 12]]
 
 
-def _description(lines: Sequence[PageLine], first: int, used: frozenset[int]) -> str:
+def _description(lines: Sequence[PageLine], first: int) -> str:
     """The first sentence-like line above the recipe."""
     start = max((place for place in range(first) if lines[place].level == 1), default=-1)
     for line in lines[start + 1 : first]:

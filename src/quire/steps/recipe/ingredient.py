@@ -1,7 +1,7 @@
 """Splits an ingredient line into quantity, unit, name and notes, and puts the parts together again.
 
-No word of a line is lost: what is neither quantity nor unit nor name is in the notes. Rules, not a model: 0.1 ms
-a line, and the same answer everywhere.
+No word of a line is lost: what is neither quantity nor unit nor name is in the notes. Rules, not a model:
+0.1 ms a line, and the same answer everywhere.
 """
 
 import re
@@ -52,7 +52,7 @@ def parse_ingredient(line: str) -> Ingredient:
     if quantity is None:
         return _without_quantity(text, notes)
     if quantity.about:
-        notes.append(quantity.about)
+        notes.append("about" if quantity.about in {"~", "≈"} else quantity.about)
     return _with_quantity(text, quantity, notes)
 
 
@@ -75,7 +75,7 @@ def is_heading(line: str) -> bool:
 
 def clean_line(line: str) -> str:
     """The line without bullets, and with single spaces."""
-    text = _SPACES.sub(" ", line[: _LONGEST_LINE * 4]).strip()
+    text = _SPACES.sub(" ", line).strip()
     bullet = _BULLET.match(text)
     return text[bullet.end() :] if bullet else text
 
@@ -86,9 +86,16 @@ def _without_quantity(text: str, notes: list[str]) -> Ingredient:
     if notes:  # an unclear quantity stood before the unit
         count = count_unit_words(words)
         unit, text = " ".join(words[:count]) or None, " ".join(words[count:])
-    elif len(words) > 2 and unit_key(words[0]) in STAND_ALONE and words[1].casefold() in CONNECTORS:
+    elif len(words) > 2 and _stands_alone(words[0]) and words[1].casefold() in CONNECTORS:
         unit, text = words[0], text.split(" ", 2)[2]
     return _finish(None, unit, text, notes)
+
+
+def _stands_alone(word: str) -> bool:
+    """Whether the word is a unit without a number: `Pinch of salt`, `cup of sugar`."""
+    return unit_key(word) in STAND_ALONE or (
+        is_unit(word) and unit_key(word) not in AMBIGUOUS and len(word) > 2
+    )
 
 
 def _with_quantity(text: str, quantity: Quantity, notes: list[str]) -> Ingredient:
@@ -102,10 +109,10 @@ def _with_quantity(text: str, quantity: Quantity, notes: list[str]) -> Ingredien
             inner = read_quantity(text, size_place)
             if inner is not None:
                 shown, rest = text[: inner.end].strip(), text[inner.end :]
-        shown = shown.removeprefix(notes[0]).strip() if notes else shown
+        shown = shown.removeprefix(quantity.about).strip()
     elif quantity.text.isdigit():
         rest, size_note = _take_size(rest)
-        notes.extend(size_note)
+        notes.extend(size.rstrip(".") for size in size_note)
     unit, rest = _take_unit(rest, behind_words=quantity.in_words)
     if quantity.in_words and shown.casefold() in {"a", "an"} and unit is None and not _counts(rest):
         return _finish(None, None, f"{shown} {rest}", notes)
@@ -183,7 +190,7 @@ def _take_second_measure(rest: str, notes: list[str]) -> str:
     measure = _NUMBER_AND_UNIT.match(rest, joint.end()) or re.compile(
         r"([\d./⁄,½¼¾⅓⅔⅛]+(?: \d/\d)?) ([A-Za-z]{1,12})\.?(?=[\s,)/(]|$)"
     ).match(rest, joint.end())
-    if measure is None or unit_key(measure[2]) not in MEASURES and measure[2] not in {"T", "t"}:
+    if measure is None or (unit_key(measure[2]) not in MEASURES and measure[2] not in {"T", "t"}):
         return rest
     notes.append(rest[: measure.end()].strip(" /|"))
     return rest[measure.end() :]
@@ -217,5 +224,5 @@ def _finish(quantity: str | None, unit: str | None, text: str, notes: list[str])
         elif notes:
             name, notes = notes[-1], notes[:-1]
         else:
-            name, quantity = quantity or "", None
+            name, quantity = quantity or text, None
     return Ingredient(name=name, quantity=quantity, unit=unit, notes=join_notes(notes))

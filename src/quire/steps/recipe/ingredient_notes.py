@@ -1,4 +1,4 @@
-"""Takes preparation, alternatives and remarks out of the name of an ingredient: what is behind a comma or in brackets.
+"""Takes remarks out of the name of an ingredient: preparation, alternatives, what is in brackets.
 
 Linear in the length of the line; brackets that do not match are left where they are.
 """
@@ -6,22 +6,26 @@ Linear in the length of the line; brackets that do not match are left where they
 import re
 
 _ADJECTIVES = frozenset("""
-boneless skinless fresh large small medium ripe dried cold hot warm unsalted salted extra-virgin extra firm lean
-frozen cooked uncooked raw ground heavy light dark thick thin sweet sour hard soft plain whole dry good big young
-organic free-range all-purpose low-sodium low-fat nonfat fat-free unsweetened sweetened bone-in skin-on thick-cut
-medium-sized mild sharp spicy crusty long short baby red green yellow white black brown tart fine coarse semi-sweet
-crisp juicy tender virgin extra-firm extra-large
+boneless skinless fresh large small medium ripe dried cold hot warm unsalted salted extra-virgin extra
+firm lean frozen cooked uncooked raw ground heavy light dark thick thin sweet sour hard soft plain whole
+dry good big young organic free-range all-purpose low-sodium low-fat nonfat fat-free unsweetened
+sweetened bone-in skin-on thick-cut medium-sized mild sharp spicy crusty long short baby red green
+yellow white black brown tart fine coarse semi-sweet crisp juicy tender virgin extra-firm extra-large
 """.split())  # fmt: skip
 _PREPARED = frozenset("""
-minced chopped diced sliced grated shredded melted softened peeled beaten toasted packed sifted cubed halved quartered
-mashed drained rinsed julienned crumbled crushed torn trimmed pitted seeded deseeded cored zested
+minced chopped diced sliced grated shredded melted softened peeled beaten toasted packed sifted cubed
+halved quartered mashed drained rinsed julienned crumbled crushed torn trimmed pitted seeded deseeded
+cored zested
 """.split())  # fmt: skip
 _MANNER = frozenset("finely roughly coarsely thinly thickly freshly lightly firmly loosely well very".split())
 _PRODUCTS = frozenset("tomatoes tomato ice pineapple bread almonds".split())
 _TAIL = re.compile(
-    r"\s(?:(?:or )?to taste|optional|as (?:needed|desired|required)|if (?:desired|needed|using)|(?:plus|\+) (?:more|extra)\b.{0,80}"
-    r"|for (?:serving|garnish(?:ing)?|dusting|frying|greasing|brushing|sprinkling|decoration|topping|drizzling|rolling)\b.{0,60}"
-    r"|to (?:serve|garnish)|at room temperature|room temperature|nach Geschmack|nach Belieben|à goût|q\.?b\.?)$",
+    r"\s(?:(?:or )?to taste|optional|as (?:needed|desired|required)|if (?:desired|needed|using)"
+    r"|(?:plus|\+) (?:more|extra)\b.{0,80}"
+    r"|for (?:serving|garnish(?:ing)?|dusting|frying|greasing|brushing|sprinkling|decoration"
+    r"|topping|drizzling|rolling)\b.{0,60}"
+    r"|to (?:serve|garnish)|at room temperature|room temperature|nach Geschmack|nach Belieben"
+    r"|à goût|q\.?b\.?)$",
     re.IGNORECASE,
 )
 _DASH = re.compile(r"\s[-–—]\s|;\s?|:\s")

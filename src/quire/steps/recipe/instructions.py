@@ -10,7 +10,8 @@ from quire.steps.recipe.rich_text import drop_numbers, read_line, read_lines, sp
 
 _MOST_DEPTH = 8
 _GENERIC = re.compile(
-    r"(?:recipe )?(?:instructions?|directions?|method|preparation|steps?|zubereitung|préparation|preparación)(?: steps?)?:?"
+    r"(?:recipe )?(?:instructions?|directions?|method|preparation|steps?|zubereitung|préparation"
+    r"|preparación)(?: steps?)?:?"
     r"|(?:step|schritt|étape|paso|passo|stap)\s?#?\d{1,2}[.:]?|\d{1,2}[.:]?",
     re.IGNORECASE,
 )

@@ -1,4 +1,4 @@
-"""Reads JSON as pages hold it: inside comments, with line breaks in strings, commas too many, quotes not escaped.
+"""Reads JSON as pages hold it: in comments, with line breaks in strings, extra commas, bare quotes.
 
 What is valid is read as it is. Repairs are those that can mean only one thing; linear in the length.
 """

@@ -11,27 +11,46 @@ from msgspec import Struct
 from quire.steps.recipe.duration import parse_minutes
 
 _KINDS = (
-    ("prep", r"prep(?:aration)?(?:[ -]?time)?|active(?: time)?|hands[- ]on(?: time)?|vorbereitung(?:szeit)?|zubereitungszeit|temps de pr[ée]paration|tempo di preparazione"),
-    ("cook", r"(?:cook(?:ing)?|bak(?:e|ing)|roast(?:ing)?|grill(?:ing)?)(?:[ -]?time)?|koch-?/?(?:back)?zeit|kochzeit|backzeit|garzeit|(?:temps de )?cuisson|tempo di cottura"),
-    ("total", r"total(?:[ -]?time)?|ready in|time|gesamtzeit|gesamt|temps total|tempo totale|duration|takes"),
+    ("prep",
+        (
+            r"prep(?:aration)?(?:[ -]?time)?|active(?: time)?|hands[- ]on(?: time)?|vorbereitung(?:szeit)?"
+            r"|zubereitungszeit|temps de pr[ée]paration|tempo di preparazione"
+        )),
+    ("cook",
+        (
+            r"(?:cook(?:ing)?|bak(?:e|ing)|roast(?:ing)?|grill(?:ing)?)(?:[ -]?time)?"
+            r"|koch-?/?(?:back)?zeit|kochzeit|backzeit|garzeit|(?:temps de )?cuisson|tempo di cottura"
+        )),
+    ("total",
+        (
+            r"total(?:[ -]?time)?|ready in|(?:^|[|•·;]\s?)time|gesamtzeit|gesamt|temps total|tempo totale"
+            r"|duration|takes"
+        )),
 )  # fmt: skip
 _TIME = tuple(
     (
         kind,
         re.compile(
-            rf"(?<![\w-])(?:{label})(?:\s?\([a-z ]{{0,20}}\))?\s{{0,2}}(?:(?P<mark>[:=–-])\s{{0,3}}|\s(?=\d)|$)",
+            rf"(?<![\w-])(?:{label})(?:\s?\([a-z ]{{0,20}}\))?\s{{0,2}}(?:(?P<mark>[:=–-])\s{{0,3}}"
+            rf"|\s(?=\d)|$)",
             re.IGNORECASE,
         ),
     )
     for kind, label in _KINDS
 )
 _VALUE = re.compile(
-    r"(?:about |approx\.? |ca\.? |~)?(?:\d[\d\s./½¼¾⅓⅔:,–-]{0,12}(?:to \d{1,4} )?\s?(?:d(?:ays?)?|h(?:ou)?rs?|hours?|h|std\.?|stunden?|min(?:ute[sn]?|s|uti)?\.?|m)(?![a-z])[\s,]{0,2}(?:and )?){1,3}(?:\d{1,2}(?!\d))?|overnight|(?:half )?an hour|PT\w{2,12}",
+    r"(?:about |approx\.? |ca\.? |~)?(?:\d[\d\s./½¼¾⅓⅔:,–-]{0,12}(?:to \d{1,4} )?\s?(?:d(?:ays?)?"
+    r"|h(?:ou)?rs?|hours?|h|std\.?|stunden?|min(?:ute[sn]?|s|uti)?\.?"
+    r"|m)(?![a-z])[\s,]{0,2}(?:and )?){1,3}(?:\d{1,2}(?!\d))?|overnight|(?:half )?an hour"
+    r"|PT\w{2,12}",
     re.IGNORECASE,
 )
 _SERVINGS = re.compile(
-    r"(?<![\w-])(?:(?P<label>servings?|serves|yields?|makes|portions?|portionen|personen|porzioni|raciones|für)(?P<mark>\s?[:=])?\s{0,3}(?:about |approx\.? |up to )?(?P<value>(?:\d|a dozen|one|two|three|four|six|eight|ten|twelve)[^|•;\n]{0,50})?"
-    r"|(?P<before>\d{1,3}(?:\s?[-–]\s?\d{1,3})?)\s(?:servings?|portionen|personen|portions|people|personnes|persone|personas)\b)",
+    r"(?<![\w-])(?:(?P<label>servings?|serves|yields?|makes|portions?|portionen|personen|porzioni"
+    r"|raciones|für)(?P<mark>\s?[:=])?\s{0,3}(?:about |approx\.? |up to )?(?P<value>(?:\d|a dozen"
+    r"|one|two|three|four|six|eight|ten|twelve)[^|•;\n]{0,50})?"
+    r"|(?P<before>\d{1,3}(?:\s?[-–]\s?\d{1,3})?)\s(?:servings?|portionen|personen|portions|people"
+    r"|personnes|persone|personas)\b)",
     re.IGNORECASE,
 )
 _VARIES = re.compile(r"servings?:?\s{1,3}(varies)\b", re.IGNORECASE)

@@ -1,46 +1,52 @@
-"""Recipes that stand in the attributes of the tags: microdata, RDFa, and the microformats hRecipe and h-recipe.
+"""Recipes in the attributes of tags: microdata, RDFa, and the microformats hRecipe and h-recipe.
 
-Gives the same objects as JSON-LD, for `read_recipe`. Nested items, `itemref`, and pages whose items ended too early are read;
-each element is visited once.
+Gives the same objects as JSON-LD, for `read_recipe`. Nested items, `itemref`, and pages whose items ended
+too early are read; each element is visited once.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from quire.steps.recipe.rich_text import read_line
 from quire.steps.recipe.tree_text import block_lines, inline_text
 from quire.tools.html_tree import HtmlElement
 
 _SCOPE = re.compile(r"(?:schema\.org|data-vocabulary\.org)/#?(\w+)", re.IGNORECASE)
-_LINE_BREAKS = frozenset(
-    {"recipeinstructions", "instructions", "recipeingredient", "ingredients", "ingredient"}
-)
-_NAMES = {
-    "recipeingredient": "recipeIngredient", "ingredients": "recipeIngredient", "ingredient": "recipeIngredient",
-    "recipeingredients": "recipeIngredient", "p-ingredient": "recipeIngredient",
-    "recipeinstructions": "recipeInstructions", "instructions": "recipeInstructions", "instruction": "recipeInstructions",
-    "e-instructions": "recipeInstructions", "recipeyield": "recipeYield", "yield": "recipeYield", "p-yield": "recipeYield",
-    "preptime": "prepTime", "cooktime": "cookTime", "totaltime": "totalTime", "duration": "totalTime", "dt-duration": "totalTime",
-    "fn": "name", "p-name": "name", "photo": "image", "u-photo": "image", "summary": "description", "p-summary": "description",
-    "recipecategory": "recipeCategory", "recipecuisine": "recipeCuisine", "itemlistelement": "itemListElement", "p-category": "keywords",
-}  # fmt: skip
-_MICROFORMAT = frozenset(
-    "fn ingredient instructions yield duration preptime cooktime photo summary p-name p-ingredient e-instructions p-yield dt-duration u-photo p-summary p-category".split()
-)
-_MOST_DEPTH = 200
+_OTHER_NAMES = {
+    "recipeIngredient": "recipeingredient recipeingredients ingredients ingredient p-ingredient",
+    "recipeInstructions": "recipeinstructions instructions instruction e-instructions",
+    "recipeYield": "recipeyield yield p-yield",
+    "prepTime": "preptime",
+    "cookTime": "cooktime",
+    "totalTime": "totaltime duration dt-duration",
+    "name": "fn p-name",
+    "image": "photo u-photo",
+    "description": "summary p-summary",
+    "recipeCategory": "recipecategory",
+    "recipeCuisine": "recipecuisine",
+    "itemListElement": "itemlistelement",
+    "keywords": "p-category",
+}
+_NAMES = {other: name for name, others in _OTHER_NAMES.items() for other in others.split()}
+_MICROFORMAT = frozenset("""
+fn ingredient instructions yield duration preptime cooktime photo summary p-name p-ingredient
+e-instructions p-yield dt-duration u-photo p-summary p-category
+""".split())  # fmt: skip
+_MOST_RECIPES = 60
+_MOST_PROPERTIES = 1000
 
 
 def read_attributes(root: HtmlElement) -> list[dict[str, object]]:
     """The recipes of the page, and a last one of loose properties if the items hold no ingredients."""
-    recipes: list[dict[str, object]] = []
-    for element in root.iter("*"):
-        if _type_of(element) == "recipe":
-            item = _read_item(element, root)
-            if item:
-                recipes.append(item)
+    scopes = list(
+        islice((element for element in root.iter("*") if _type_of(element) == "recipe"), _MOST_RECIPES)
+    )
+    by_id = {element.get("id"): element for element in root.xpath("//*[@id]")} if scopes else {}
+    recipes = [item for item in (_read_item(scope, by_id) for scope in scopes) if item]
     if not any("recipeIngredient" in recipe for recipe in recipes):
         loose: dict[str, object] = {"@type": "Recipe"}
-        for element in root.xpath("//*[@itemprop or @property]"):
+        for element in root.xpath("//*[@itemprop or @property]")[:_MOST_PROPERTIES]:
             for name in _properties(element):
                 if name in {"recipeIngredient", "recipeInstructions"}:
                     _add(loose, name, _value(element, name))
@@ -77,7 +83,7 @@ def _class_properties(element: HtmlElement) -> list[str]:
     return [_NAMES[name.casefold()] for name in classes if name.casefold() in _MICROFORMAT]
 
 
-def _read_item(scope: HtmlElement, root: HtmlElement) -> dict[str, object]:
+def _read_item(scope: HtmlElement, by_id: Mapping[str, HtmlElement]) -> dict[str, object]:
     kind = _type_of(scope)
     item: dict[str, object] = {
         "@type": {"recipe": "Recipe", "howtostep": "HowToStep", "howtosection": "HowToSection"}.get(
@@ -86,8 +92,8 @@ def _read_item(scope: HtmlElement, root: HtmlElement) -> dict[str, object]:
     }
     by_class = scope.get("itemtype") is None and scope.get("typeof") is None
     starts = [scope]
-    for name in (scope.get("itemref") or "")[:500].split()[:20]:
-        starts.extend(found for found in root.xpath("//*[@id=$name]", name=name)[:1])
+    names = (scope.get("itemref") or "")[:500].split()[:20]
+    starts.extend(by_id[name] for name in names if name in by_id)
     for start in starts:
         for element in _elements(start, own=start is not scope):
             names = _class_properties(element) if by_class else _properties(element)
@@ -96,7 +102,7 @@ def _read_item(scope: HtmlElement, root: HtmlElement) -> dict[str, object]:
             kind = _type_of(element) if not by_class else ""
             for name in names:
                 value: object = (
-                    _read_item(element, root)
+                    _read_item(element, by_id)
                     if kind
                     in {
                         "howtostep",
@@ -117,7 +123,7 @@ def _read_item(scope: HtmlElement, root: HtmlElement) -> dict[str, object]:
 
 def _elements(start: HtmlElement, *, own: bool) -> Iterator[HtmlElement]:
     """The elements of an item in order, without the inside of nested items."""
-    waiting: list[HtmlElement] = [start] if own else [child for child in reversed(start)]
+    waiting: list[HtmlElement] = [start] if own else list(reversed(start))
     while waiting:
         element = waiting.pop()
         if not isinstance(element.tag, str):

@@ -11,17 +11,12 @@ from quire.model.recipe import ParsedPage, ParserStrategy, RecipeErrorCode, Reci
 from quire.steps.recipe.blocked_page import WEBVIEW_EXTRACT, find_block
 from quire.steps.recipe.candidates import read_blocks, read_known_site, read_page
 from quire.steps.recipe.found_recipe import FoundRecipe, make_draft, make_parsed
-from quire.tools.html_tree import HtmlElement, decode_html, parse_tree
+from quire.tools.html_tree import decode_html, parse_tree
 
 MAX_PAGE_BYTES = 8_000_000
 _HTML = re.compile(
     r"\s*(?:text/(?:html|plain|xml)|application/(?:xhtml\+xml|xml)|application/octet-stream)", re.IGNORECASE
 )
-_CLIENT = {
-    ParserStrategy.SCHEMA_ORG_JSON_LD: ParserStrategy.CLIENT_HTML,
-    ParserStrategy.MICRODATA: ParserStrategy.CLIENT_HTML,
-    ParserStrategy.HEURISTIC: ParserStrategy.CLIENT_HTML,
-}
 
 
 def parse_page(
@@ -55,7 +50,7 @@ def parse_page(
             found, strategy = read_known_site(text, url, found, strategy)
     if not found.is_whole:
         reason = find_block(html, status=status, content_type=content_type)
-        return _without_recipe(found, tree, reason)
+        return _without_recipe(found, reason)
     return _parsed(found, strategy or ParserStrategy.HEURISTIC, warnings, url, "url")
 
 
@@ -74,7 +69,7 @@ def parse_client_page(
             if not (lacking.ingredients or lacking.steps):
                 strategy = ParserStrategy.CLIENT_HTML
     if not found.is_whole:
-        return _without_recipe(found, None, None)
+        return _without_recipe(found, None)
     return _parsed(found, strategy, warnings, source_url, "url")
 
 
@@ -90,7 +85,7 @@ def _parsed(
     )
 
 
-def _without_recipe(found: FoundRecipe, tree: HtmlElement | None, reason: str | None) -> ParsedPage:
+def _without_recipe(found: FoundRecipe, reason: str | None) -> ParsedPage:
     lacks = [
         name
         for name, value in (

@@ -1,7 +1,7 @@
-"""Finds the ingredients and the steps among the lines of a page: by headings, by class names, by the look of lists.
+"""Finds ingredients and steps among the lines of a page: by headings, class names, the look of lists.
 
-Several places may look like a list of ingredients (a table of contents, a teaser of another recipe); the best pair of list and
-steps wins. Cost is linear in the number of lines, for a bounded number of headings.
+Several places may look like a list of ingredients (a table of contents, a teaser of another recipe); the
+best pair of list and steps wins. Cost is linear in the number of lines, for a bounded number of headings.
 """
 
 import re
@@ -18,12 +18,16 @@ _MOST_HEADINGS = 40
 _LONGEST_PART = 400
 _HEADING_BONUS = 2.0
 _HINT_BONUS = 2.0
-_PROSE = re.compile(r"(?:as|this|the|these|those|you|i|we|if|it|here|there|my|for|when|make|feel|note)\b", re.IGNORECASE)
-_COLUMNS = frozenset("amount quantity qty unit units measure measurement ingredient ingredients item menge zutat".split())
+_PROSE = re.compile(
+    r"(?:as|this|the|these|those|you|i|we|if|it|here|there|my|for|when|make|feel|note)\b", re.IGNORECASE
+)
+_COLUMNS = frozenset(
+    "amount quantity qty unit units measure measurement ingredient ingredients item menge zutat".split()
+)
 
 
 class PagePart(Struct, frozen=True):
-    """Lines of one part. `first` and `last` are places in the page; `groups` are headings inside of the list."""
+    """Lines of one part. `first` and `last` are places in the page; `groups` are headings inside."""
 
     first: int
     last: int
@@ -35,14 +39,10 @@ class PagePart(Struct, frozen=True):
 def find_parts(lines: Sequence[PageLine]) -> tuple[PagePart | None, PagePart | None]:
     """The best ingredients, and the best steps for them."""
     headings = [(place, part) for place, line in enumerate(lines) if (part := _heading_part(line))]
-    ingredients = [
-        *(_ingredients_at(lines, place) for place, part in headings if part is Part.INGREDIENTS),
-        *_hinted(lines, "ingredients"),
-    ][: 2 * _MOST_HEADINGS]
-    steps = [
-        *(_steps_at(lines, place) for place, part in headings if part is Part.STEPS),
-        *_hinted(lines, "steps"),
-    ][: 2 * _MOST_HEADINGS]
+    lists = [place for place, part in headings if part is Part.INGREDIENTS][:_MOST_HEADINGS]
+    ways = [place for place, part in headings if part is Part.STEPS][:_MOST_HEADINGS]
+    ingredients = [*(_ingredients_at(lines, place) for place in lists), *_hinted(lines, "ingredients")]
+    steps = [*(_steps_at(lines, place) for place in ways), *_hinted(lines, "steps")]
     found = [part for part in ingredients if part is not None and part.entries]
     if not found:
         found = _list_like(lines)

@@ -1,7 +1,7 @@
 """Decides whether recognised text is good enough to be read as a recipe.
 
-A text must be long enough, must look like words, and must have two of four signs of a recipe: a confident engine, kitchen
-words, an ingredient, a step. Deterministic, and linear in the length of the text.
+A text must be long enough, must look like words, and must have two of four signs of a recipe: a confident
+engine, kitchen words, an ingredient, a step. Deterministic, and linear in the length of the text.
 """
 
 import re
@@ -14,6 +14,7 @@ from quire.steps.recipe.cooking_words import count_kitchen_words, ingredient_lik
 _TOKEN = re.compile(r"[^\W\d_]{1,40}")
 _VOWELS = frozenset("aeiouyäöüéèêàâîïôûáíóúåæøœ")
 _MOST_LOOKED_AT = 200_000
+_MOST_LINES = 2000
 _NEEDED_SIGNS = 2
 
 
@@ -35,8 +36,12 @@ def check_quality(
     """List what is wrong with the text; empty if it passes. `confidences` belong to `texts`."""
     bounds = limits or QualityLimits()
     text = "\n".join(texts)[:_MOST_LOOKED_AT]
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return [*_check_size(lines, bounds), *_check_words(text, bounds), *_check_signs(lines, confidences, bounds)]
+    lines = [line.strip() for line in text.splitlines() if line.strip()][:_MOST_LINES]
+    return [
+        *_check_size(lines, bounds),
+        *_check_words(text, bounds),
+        *_check_signs(lines, confidences, bounds),
+    ]
 
 
 def _check_size(lines: Sequence[str], limits: QualityLimits) -> list[str]:
@@ -51,7 +56,11 @@ def _check_size(lines: Sequence[str], limits: QualityLimits) -> list[str]:
 
 def _check_words(text: str, limits: QualityLimits) -> list[str]:
     """Whether the text looks like words. Digits and marks of quantities do not count against it."""
-    marks = sum(1 for letter in text if not letter.isspace() and not letter.isdigit() and letter not in "½¼¾⅓⅔⅛/.,-–()°:•*")
+    marks = sum(
+        1
+        for letter in text
+        if not letter.isspace() and not letter.isdigit() and letter not in "½¼¾⅓⅔⅛/.,-–()°:•*"
+    )
     letters = sum(1 for letter in text if letter.isalpha())
     vowels = sum(1 for letter in text.casefold() if letter in _VOWELS)
     tokens = _TOKEN.findall(text.casefold())

@@ -10,7 +10,7 @@ from msgspec import Struct
 _VULGAR = "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
 _DIGITS = r"\d{1,6}(?:[.,]\d{1,4})?"
 NUMBER = (
-    rf"(?:\d{{1,4}}(?:\s{{1,2}}|\s?[-–]\s?|\s?&\s?|\s?\+\s?|\sand\s)\d{{1,2}}\s?[/⁄]\s?\d{{1,3}}"  # 1 1/2, 1-1/2
+    rf"(?:\d{{1,4}}(?:\s{{1,2}}|\s?[-–]\s?|\s?&\s?|\s?\+\s?|\sand\s)\d{{1,2}}\s?[/⁄]\s?\d{{1,3}}"
     rf"|\d{{1,4}}\s?[/⁄]\s?\d{{1,4}}"
     rf"|\d{{1,4}}\s?(?:and\s)?[{_VULGAR}]"
     rf"|[{_VULGAR}]"
@@ -24,16 +24,16 @@ _ONES = (
 )
 _FRACTION_WORD = r"(?:half|halbe[rsn]?|(?:a |one )?quarter|third|(?:two|three)[- ](?:thirds|quarters))"
 _WORDS = re.compile(
-    rf"(?:(?:half an?|an? half|one[- ]half|{_FRACTION_WORD}|one[- ](?:quarter|third|fourth))(?: a)?(?: dozen)?"
+    rf"(?:(?:half an?|an? half|one[- ]half|{_FRACTION_WORD}|one[- ](?:quarter|third"
+    rf"|fourth))(?: a)?(?: dozen)?"
     rf"|(?:a|half a|one|two|three)\s(?:dozen|couple|few)"
     rf"|(?:{_ONES})(?:\sand\sa\s(?:half|quarter))?(?:\s(?:to|or|bis|oder|ou)\s(?:{_ONES}))?"
     rf"|several|an?|dozen)(?=\s)",
     re.IGNORECASE,
 )
 _ABOUT = re.compile(
-    r"(?:about|around|approximately|approx\.?|roughly|circa|ca\.?|etwa|environ|circa|at least|up to|~|≈)\s?(?=[\w~"
-    + _VULGAR
-    + r".])",
+    r"(?:about|around|approximately|approx\.?|roughly|circa|ca\.?|etwa|environ|circa|at least"
+    r"|up to|~|≈)\s?(?=[\w~" + _VULGAR + r".])",
     re.IGNORECASE,
 )
 _TIMES = re.compile(rf"\s?[x×X]\s?(?={NUMBER})")
@@ -86,4 +86,4 @@ def _is_no_quantity(line: str, end: int) -> bool:
     rest = line[end : end + 3].casefold()
     if rest[:1] in {".", ")"} and (rest[1:2].isspace() or rest[1:2].isalpha()) and "(" not in line[:end]:
         return True  # a number of a list
-    return rest[:2] in {"st", "nd", "rd", "th"} and not rest[2:3].isalpha() or rest[:1] in {"°", "%"}
+    return (rest[:2] in {"st", "nd", "rd", "th"} and not rest[2:3].isalpha()) or rest[:1] in {"°", "%"}

@@ -92,15 +92,16 @@ def _replace_tag(tag: re.Match[str]) -> str:
 
 
 def _without_scripts(text: str) -> str:
-    lower = text.lower()
     for name in ("script", "style"):
-        while (begin := lower.find(f"<{name}")) >= 0:
+        lower = text.lower() if text.isascii() else text
+        kept: list[str] = []
+        place = 0
+        while (begin := lower.find(f"<{name}", place)) >= 0:
             end = lower.find(f"</{name}", begin)
-            if end < 0:
+            behind = lower.find(">", end) + 1
+            if end < 0 or behind == 0:
                 break
-            text, lower = text[:begin] + text[end:], lower[:begin] + "</" + lower[end + 2 :]
-            text, lower = (
-                text[:begin] + text[begin + 2 + len(name) :],
-                lower[:begin] + lower[begin + 2 + len(name) :],
-            )
+            kept.append(text[place:begin])
+            place = behind
+        text = "".join([*kept, text[place:]])
     return text

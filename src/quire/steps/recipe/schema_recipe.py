@@ -1,7 +1,7 @@
 """Reads a schema.org Recipe, whatever it was written in, into lines and numbers.
 
-Expects what JSON gives: dicts, lists, strings, numbers. Every field may have any shape; what cannot be read is left
-out, and nothing raises. Depth and number of nodes are bounded.
+Expects what JSON gives: dicts, lists, strings, numbers. Every field may have any shape; what cannot be read
+is left out, and nothing raises. Depth and number of nodes are bounded.
 """
 
 from collections.abc import Iterator, Mapping

@@ -10,11 +10,18 @@ from quire.steps.recipe.rich_text import drop_numbers, split_sentences
 from quire.steps.recipe.text_lines import part_interleaved
 from quire.steps.recipe.units import STAND_ALONE, is_unit, unit_key
 
+_LONGEST_INGREDIENT = 600
 _BULLET = re.compile(r"\s*(?:[-–•*·▢□◦‣+]|[oe©°]\s(?=\d))\s?")
 _NUMBERED = re.compile(r"\s*(?:step\s?)?(\d{1,2})\s?[.)]\s?(?=\S)", re.IGNORECASE)
-_GOES_ON = re.compile(r"(?:,|\b(?:and|or|of|with|to|the|a|an|in|for|into|such as|plus|from|at|on|until|about))$", re.IGNORECASE)
+_GOES_ON = re.compile(
+    r"(?:,|\b(?:and|or|of|with|to|the|a|an|in|for|into|such as|plus|from|at|on|until|about))$", re.IGNORECASE
+)
 _SENTENCE_END = re.compile(r"[.!?:)]['\"”’]?$")
-_CONTINUES = re.compile(r"(?:and|or|to|for|with|at|in|on|plus|such|like|from|until|into|of|the|about|depending|preferably|if|but|\()\b|\(", re.IGNORECASE)
+_CONTINUES = re.compile(
+    r"(?:and|or|to|for|with|at|in|on|plus|such|like|from|until|into|of|the|about|depending"
+    r"|preferably|if|but|\()\b|\(",
+    re.IGNORECASE,
+)
 
 
 def join_ingredients(lines: Sequence[str]) -> list[str]:
@@ -23,13 +30,20 @@ def join_ingredients(lines: Sequence[str]) -> list[str]:
     bulleted = sum(1 for line in lines if _BULLET.match(line)) * 2 > sum(1 for line in lines if line)
     width = max((len(line) for line in lines), default=0)
     # Where ingredients begin in lower case, that is no sign of a wrapped line.
-    usual = sum(1 for line in lines if line[:1].isupper() or read_quantity(line)) * 2 >= sum(1 for line in lines if line)
+    usual = sum(1 for line in lines if line[:1].isupper() or read_quantity(line)) * 2 >= sum(
+        1 for line in lines if line
+    )
     blank = True
     for line in lines:
         if not line:
             blank = True
             continue
-        if joined and not blank and _goes_on(joined[-1], line, bulleted=bulleted, width=width if usual else 0):
+        if (
+            joined
+            and not blank
+            and len(joined[-1]) < _LONGEST_INGREDIENT
+            and _goes_on(joined[-1], line, bulleted=bulleted, width=width if usual else 0)
+        ):
             joined[-1] = f"{joined[-1]} {line.strip()}"
         else:
             joined.append(line)
@@ -52,7 +66,7 @@ def join_steps(lines: Sequence[str]) -> list[str]:
 
 
 def part_mixed(lines: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Lines of a card without headings, or with both columns run together: ingredients, and what belongs to steps."""
+    """Ingredients and steps of a card without headings, or with both columns run together."""
     first_step = _first_number(lines)
     if first_step:
         return list(lines[:first_step]), list(lines[first_step:])
@@ -89,7 +103,11 @@ def part_mixed(lines: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _first_number(lines: Sequence[str]) -> int:
     """Where numbered steps begin, if all ingredients stand above them; 0 if that cannot be told."""
-    places = [(place, int(found[1])) for place, line in enumerate(lines) if (found := _NUMBERED.match(line)) and not read_quantity(line)]
+    places = [
+        (place, int(found[1]))
+        for place, line in enumerate(lines)
+        if (found := _NUMBERED.match(line)) and not read_quantity(line)
+    ]
     begin = next((place for place, number in places if number == 1), 0)
     if begin < 2 or not any(place > begin and number == 2 for place, number in places):
         return 0
@@ -116,15 +134,16 @@ def _goes_on(before: str, line: str, *, bulleted: bool, width: int) -> bool:
 
 
 def _join_at(lines: Sequence[str], begins: Callable[[str], bool]) -> list[str]:
-    joined: list[str] = []
+    parts: list[list[str]] = []
     for line in lines:
-        if not line:
-            continue
-        if not joined or begins(line):
-            joined.append(line)
-        else:
-            joined[-1] = f"{joined[-1]} {line}"
-    return [clean_line(_NUMBERED.sub("", line, count=1) if _NUMBERED.match(line) else line) for line in joined]
+        if line and (not parts or begins(line)):
+            parts.append([line])
+        elif line:
+            parts[-1].append(line)
+    joined = (" ".join(part) for part in parts)
+    return [
+        clean_line(_NUMBERED.sub("", line, count=1) if _NUMBERED.match(line) else line) for line in joined
+    ]
 
 
 def _join_paragraphs(lines: Sequence[str]) -> list[str]:
@@ -135,19 +154,19 @@ def _join_paragraphs(lines: Sequence[str]) -> list[str]:
         inner.pop()
     blanks = sum(1 for line in inner if not line)
     by_blank = blanks > 0
-    paragraphs: list[str] = []
+    paragraphs: list[list[str]] = []
     ended = True
     for line in inner:
         if not line:
             # A page may end in the middle of a sentence; many blank lines part steps.
-            ended = ended or blanks >= 3 or not paragraphs or bool(_SENTENCE_END.search(paragraphs[-1]))
+            ended = ended or blanks >= 3 or not paragraphs or bool(_SENTENCE_END.search(paragraphs[-1][-1]))
             continue
         if ended and (blanks >= 3 or not (paragraphs and line[:1].islower())):
-            paragraphs.append(line)
+            paragraphs.append([line])
         else:
-            paragraphs[-1] = f"{paragraphs[-1]} {line}"
+            paragraphs[-1].append(line)
         short = len(line) < width * 0.8
         ended = not by_blank and (bool(_SENTENCE_END.search(line)) and short)
         if not by_blank and short and width < 60 and not line.endswith(",") and step_likeness(line) >= 0.7:
             ended = True
-    return [paragraph for paragraph in paragraphs if paragraph]
+    return [" ".join(paragraph) for paragraph in paragraphs]

@@ -1,6 +1,7 @@
-"""Lines of recognised text, mended: page numbers and repeated headers dropped, columns parted, hyphenation undone.
+"""Mends lines of recognised text: drops page numbers and headers, parts columns, undoes hyphenation.
 
-Every function is linear in the text. Line breaks that end a thought stay; `text_recipe` decides which of them do not.
+Every function is linear in the text. Line breaks that end a thought stay; `text_recipe` decides which of
+them do not.
 """
 
 import re
@@ -11,12 +12,18 @@ from quire.steps.recipe.ingredient import clean_line
 from quire.steps.recipe.quantity import read_quantity
 
 MAX_TEXT = 200_000
-_PAGE_NUMBER = re.compile(r"(?:[-–—\s]{0,4}(?:page|seite|p\.)?\s{0,2}\d{1,4}(?:\s?(?:of|/|von)\s?\d{1,4})?[-–—\s]{0,4})", re.IGNORECASE)
+_MOST_LINES = 3000
+_LONGEST_JOINED = 2000
+_PAGE_NUMBER = re.compile(
+    r"(?:[-–—\s]{0,4}(?:page|seite|p\.)?\s{0,2}\d{1,4}(?:\s?(?:of|/|von)\s?\d{1,4})?[-–—\s]{0,4})",
+    re.IGNORECASE,
+)
 _COLUMN_GAP = re.compile(r"\s{4,}|\t+|\s\|\s")
 _SPACES = re.compile(r"[^\S\n]+")
-_KEPT_HYPHENS = frozenset(
-    "all self semi low high half full non medium bite well extra pre deep free thick thin skin bone one two three four large small sugar fat oven".split()
-)
+_KEPT_HYPHENS = frozenset("""
+all self semi low high half full non medium bite well extra pre deep free thick thin skin bone one two
+three four large small sugar fat oven
+""".split())  # fmt: skip
 _HYPHEN_END = re.compile(r"([^\W\d_]+)[-‐¬]$")
 _LIST_AND_STEP = re.compile(r"(?<=[a-z)0-9])\s(?=(?:\d{1,2}\.\s)?([A-Z][a-zé]{1,12})\s[a-z])")
 
@@ -24,7 +31,13 @@ _LIST_AND_STEP = re.compile(r"(?<=[a-z)0-9])\s(?=(?:\d{1,2}\.\s)?([A-Z][a-zé]{1
 def mend_lines(text: str) -> list[str]:
     """The lines of a text; an empty string stands for a blank line."""
     lines: list[str] = []
-    for raw in _part_columns(text[:MAX_TEXT].replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n\n").split("\n")):
+    for raw in _part_columns(
+        text[:MAX_TEXT]
+        .replace("\r\n", "\n")
+        .replace("\r", "\n")
+        .replace("\f", "\n\n")
+        .split("\n", _MOST_LINES)[:_MOST_LINES]
+    ):
         line = _SPACES.sub(" ", raw).strip()
         if line and not re.search(r"\w", line):
             line = ""
@@ -37,7 +50,11 @@ def _part_columns(lines: list[str]) -> list[str]:
     """Where most lines have a wide gap, the page has two columns: the left one is read first."""
     split = [_COLUMN_GAP.split(line.strip(), maxsplit=1) for line in lines]
     with_gap = sum(1 for parts in split if len(parts) == 2 and parts[0] and parts[1])
-    with_gap += sum(1 for line in lines if line.strip() and len(line) - len(line.lstrip()) >= 16) if with_gap >= 3 else 0
+    with_gap += (
+        sum(1 for line in lines if line.strip() and len(line) - len(line.lstrip()) >= 16)
+        if with_gap >= 3
+        else 0
+    )
     filled = sum(1 for line in lines if line.strip())
     if with_gap < 3 or with_gap * 10 < filled * 4:
         return lines
@@ -73,7 +90,12 @@ def _drop_page_numbers(lines: list[str]) -> list[str]:
     kept: list[str] = []
     for place, line in enumerate(lines):
         if line and _PAGE_NUMBER.fullmatch(line):
-            alone = place in {0, len(lines) - 1} or not lines[place - 1] or place + 1 == len(lines) or not lines[place + 1]
+            alone = (
+                place in {0, len(lines) - 1}
+                or not lines[place - 1]
+                or place + 1 == len(lines)
+                or not lines[place + 1]
+            )
             if alone or not line.strip().isdigit():
                 continue
         kept.append(line)
@@ -86,7 +108,12 @@ def _drop_headers(lines: list[str]) -> list[str]:
     seen: set[str] = set()
     kept: list[str] = []
     for place, line in enumerate(lines):
-        repeated = counts[line] > 1 and line in seen and (place == 0 or not lines[place - 1]) and not read_quantity(line)
+        repeated = (
+            counts[line] > 1
+            and line in seen
+            and (place == 0 or not lines[place - 1])
+            and not read_quantity(line)
+        )
         seen.add(line)
         if not repeated:
             kept.append(line)
@@ -96,7 +123,9 @@ def _drop_headers(lines: list[str]) -> list[str]:
 def _join_hyphens(lines: list[str]) -> list[str]:
     joined: list[str] = []
     for line in lines:
-        cut = _HYPHEN_END.search(joined[-1]) if joined and line[:1].islower() else None
+        last = joined[-1] if joined else ""
+        # A text that is one long chain of hyphens is no text: lines are bounded.
+        cut = _HYPHEN_END.search(last[-60:]) if line[:1].islower() and len(last) < _LONGEST_JOINED else None
         if cut is None:
             joined.append(line)
         elif cut[1].casefold() in _KEPT_HYPHENS:

@@ -19,7 +19,10 @@ from quire.steps.recipe.text_lines import mend_lines
 from quire.steps.recipe.validation import describe_problems, validate_draft
 
 _BOTH = re.compile(r"\W*ingredients?\W+(?:directions?|instructions?|method|preparation)\W*", re.IGNORECASE)
-_INLINE_HEADING = re.compile(r"(ingredients|directions|instructions|method|zutaten|zubereitung|notes?|tips?)\s?:\s+(?=\S)", re.IGNORECASE)
+_INLINE_HEADING = re.compile(
+    r"(ingredients|directions|instructions|method|zutaten|zubereitung|notes?|tips?)\s?:\s+(?=\S)",
+    re.IGNORECASE,
+)
 _TITLE_LOOKED_AT = 8
 _LONGEST_TITLE = 120
 
@@ -32,7 +35,9 @@ def structure_text(text: str, *, source: RecipeSource, title_hint: str = "") -> 
     found = _find(_split_headings(mend_lines(text)), title_hint.strip())
     if not found.ingredients or not found.steps:
         lacking = "ingredients" if not found.ingredients else "steps"
-        message = f"the text has no {lacking} that could be told. Send a sharper picture, or type the recipe in."
+        message = (
+            f"the text has no {lacking} that could be told. Send a sharper picture, or type the recipe in."
+        )
         raise Reject(message, code=RecipeErrorCode.TEXT_STRUCTURING_FAILED)
     return make_draft(found, source)
 
@@ -116,7 +121,9 @@ def _find(lines: list[str], title_hint: str) -> FoundRecipe:
         total_minutes=labels.total or inner.total,
         ingredients=tuple(join_ingredients(ingredient_lines)),
         groups=frozenset(_groups(ingredient_lines)),
-        steps=tuple(step for step in join_steps([line for line in step_lines if not _is_label(line)]) if step),
+        steps=tuple(
+            step for step in join_steps([line for line in step_lines if not _is_label(line)]) if step
+        ),
         notes=tuple(line for line in body[Part.NOTES] if line),
     )
 
@@ -139,11 +146,17 @@ def _take_title(head: list[str], hint: str) -> tuple[str, list[str]]:
         if not _may_be_title(line):
             continue
         title, end = line, place + 1
-        if end < len(head) and head[end] and _may_be_title(head[end]) and len(title) + len(head[end]) <= 60:
-            if title.endswith(("-", "&", " and", " with", " of", ",")) or (title.isupper() and head[end].isupper()):
-                title, end = f"{title} {head[end]}", end + 1
+        if end < len(head) and _goes_on(title, head[end]):
+            title, end = f"{title} {head[end]}", end + 1
         return title.strip(" *_#-:"), [*head[:place], *head[end:]]
     return hint, head
+
+
+def _goes_on(title: str, line: str) -> bool:
+    """Whether the next line belongs to the title."""
+    if not line or not _may_be_title(line) or len(title) + len(line) > 60:
+        return False
+    return title.endswith(("-", "&", " and", " with", " of", ",")) or (title.isupper() and line.isupper())
 
 
 def _may_be_title(line: str) -> bool:
@@ -163,7 +176,7 @@ def _is_label(line: str) -> bool:
 
 
 def _cut_steps(lines: list[str]) -> tuple[list[str], list[str]]:
-    """Ingredients and what follows them: at the first numbered or step-like line after a blank line or two such lines."""
+    """Cut where lines begin to look like steps, if those below do as well."""
     for place, line in enumerate(lines):
         if place < 2 or not line or step_likeness(line) < 0.7 or ingredient_likeness(line) >= 0.7:
             continue
@@ -190,7 +203,15 @@ def _groups(lines: Sequence[str]) -> list[str]:
             continue
         behind = next((other for other in lines[place + 1 :] if other), "")
         alone = place == 0 or not lines[place - 1]
-        by_look = alone and counted >= 3 and len(line.split()) <= 4 and bool(read_quantity(behind.lstrip("-•* "))) and line[:1].isupper() and place + 1 < len(lines) and bool(lines[place + 1])
+        by_look = (
+            alone
+            and counted >= 3
+            and len(line.split()) <= 4
+            and bool(read_quantity(behind.lstrip("-•* ")))
+            and line[:1].isupper()
+            and place + 1 < len(lines)
+            and bool(lines[place + 1])
+        )
         if is_heading(line) or (by_look and (place > 0 or line.isupper())):
             groups.append(line)
     return groups

@@ -1,6 +1,7 @@
-"""A page as lines, in the order in which they are read: what is a heading, what is an item of a list, and what the classes say.
+"""A page as lines, in reading order, with what is known of each: heading, item of a list, class names.
 
-Every element is visited once. What is not part of the text (navigation, comments, scripts, forms) is left out.
+Every element is visited once. What is not part of the text (navigation, comments, scripts, forms) is left
+out.
 """
 
 import re
@@ -10,15 +11,17 @@ from msgspec import Struct
 
 from quire.tools.html_tree import HtmlElement
 
-_SKIPPED = frozenset(
-    "script style noscript template svg button select option iframe object head nav footer aside textarea math video audio canvas dialog".split()
-)
+_SKIPPED = frozenset("""
+script style noscript template svg button select option iframe object head nav footer aside textarea math
+video audio canvas dialog
+""".split())  # fmt: skip
 _HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _LABELS = frozenset({"dt", "th", "legend", "caption", "summary"})
 _BOLD = frozenset({"b", "strong"})
-_INLINE = frozenset(
-    "a abbr b bdi bdo big cite code data del em font i img input ins kbd label mark meta link nobr picture q s samp small source span strike strong sub sup time tt u var wbr".split()
-)
+_INLINE = frozenset("""
+a abbr b bdi bdo big cite code data del em font i img input ins kbd label mark meta link nobr picture q s
+samp small source span strike strong sub sup time tt u var wbr
+""".split())  # fmt: skip
 _COMPLEX = ("li", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol")
 _BLOCKS_OF_ROWS = (
     "p",
@@ -37,17 +40,22 @@ _BLOCKS_OF_ROWS = (
     "article",
 )
 _LEFT_OUT = re.compile(
-    r"(?:^|[\s_-])(?:comments?|respond|sidebar|breadcrumbs?|cookie|newsletter|related|social|share|sharing|sr-only|screen-reader-text|visually-hidden|"
-    r"advert(?:isement)?|popup|modal|pagination|site-footer|site-header|skip-link|toc|comment-list|comment-respond)(?:$|[\s_-])"
+    r"(?:^|[\s_-])(?:comments?|respond|sidebar|breadcrumbs?|cookie|newsletter|related|social|share"
+    r"|sharing|sr-only|screen-reader-text|visually-hidden|"
+    r"advert(?:isement)?|popup|modal|pagination|site-footer|site-header|skip-link|toc|comment-list"
+    r"|comment-respond)(?:$|[\s_-])"
 )
 _HINTS = (
-    ("ingredients", re.compile(r"ingredient|zutat|ingrédient|ingrediente|(?:^|[\s_-])ing(?:s|-?list)(?:$|[\s_-])")),
-    ("steps", re.compile(r"instruction|(?:^|[\s_-])(?:directions?|method|methods?|procedure|preparation-?steps?|steps|recipe-?steps?|step-?list|how-?to-?(?:list|steps?))(?:$|[\s_-])|zubereitung")),
+    ("ingredients", re.compile(r"ingr[eé]dient|zutat|(?:^|[\s_-])ing(?:s|-?list)(?:$|[\s_-])")),
+    ("steps", re.compile(
+        r"instruction|(?:^|[\s_-])(?:directions?|method|methods?|procedure|preparation-?steps?|steps"
+        r"|recipe-?steps?|step-?list|how-?to-?(?:list|steps?))(?:$|[\s_-])|zubereitung")),
     ("notes", re.compile(r"(?:^|[\s_-])(?:recipe-?)?(?:notes?|tips)(?:$|[\s_-])|nutrition")),
     ("title", re.compile(r"recipe[-_]?(?:title|name)|(?:^|[\s_-])entry-title(?:$|[\s_-])")),
 )  # fmt: skip
 _SPACES = re.compile(r"\s+")
-_MOST_LINES = 20_000
+_MOST_LINES = 4_000
+_MOST_ELEMENTS = 40_000
 _MOST_DEPTH = 300
 PSEUDO_HEADING = 7
 
@@ -122,7 +130,7 @@ class _Walk:
         self._text: list[str] = []
         self._plain = self._bold = 0
         self._around = _Around()
-        self._lists = 0
+        self._lists = self._elements = 0
 
     def flush(self) -> None:
         text = _SPACES.sub(" ", "".join(self._text)).strip()
@@ -143,9 +151,12 @@ class _Walk:
             not isinstance(tag, str)
             or tag in _SKIPPED
             or depth > _MOST_DEPTH
+            or len(self.lines) >= _MOST_LINES
+            or self._elements >= _MOST_ELEMENTS
             or element.get("hidden") == "hidden"
         ):
             return
+        self._elements += 1
         around = self._inside(element, tag, outer)
         if around is None:
             return

@@ -4,38 +4,38 @@ Words are compared in lower case without a final full stop, except `T` (tablespo
 """
 
 _MEASURES = """
-cup cups c tablespoon tablespoons tbsp tbsps tbs tbl tblsp tbls tb teaspoon teaspoons tsp tsps dessertspoon
-dessertspoons dsp spoon spoons spoonful spoonfuls tablespoonful tablespoonfuls teaspoonful teaspoonfuls
-table-spoonful table-spoonfuls tea-spoonful tea-spoonfuls table-spoon table-spoons tea-spoon tea-spoons
-wine-glass wineglass wineglasses
-ounce ounces oz ozs pound pounds lb lbs gram grams gramme grammes g gr gm gms kilogram kilograms
-kilo kilos kg kgs kgms milligram milligrams mg millilitre millilitres milliliter milliliters ml mls mL centilitre
-centilitres centiliter cl decilitre decilitres deciliter dl litre litres liter liters l ltr ltrs pint pints pt
-pts quart quarts qt qts gallon gallons gal gals inch inches cm
-el tl esslöffel teelöffel prise prisen tasse tassen becher päckchen pck pkg pckg msp messerspitze gramm liter bund
-dose dosen zehe zehen scheibe scheiben stück stk zweig zweige würfel schuss spritzer glas gläser blatt blätter
-cuillère cuillères cuillérée cuillérées tasses gousse gousses pincée pincées sachet sachets verre verres tranche
-tranches botte bottes brin brins litre càs càc cs cc grammes
-cucchiaio cucchiai cucchiaino cucchiaini tazza tazze spicchio spicchi pizzico bicchiere bicchieri etto etti
-grammi litro litri bustina fetta fette mazzetto rametto
-cucharada cucharadas cucharadita cucharaditas taza tazas diente dientes pizca gramos litros vaso vasos lata latas
-rebanada rebanadas ramita ramitas kilo cda cdta cdas cdtas
+cup cups c tablespoon tablespoons tbsp tbsps tbs tbl tblsp tbls tb teaspoon teaspoons tsp tsps
+dessertspoon dessertspoons dsp spoon spoons spoonful spoonfuls tablespoonful tablespoonfuls teaspoonful
+teaspoonfuls table-spoonful table-spoonfuls tea-spoonful tea-spoonfuls table-spoon table-spoons
+tea-spoon tea-spoons wine-glass wineglass wineglasses ounce ounces oz ozs pound pounds lb lbs gram grams
+gramme grammes g gr gm gms kilogram kilograms kilo kilos kg kgs kgms milligram milligrams mg millilitre
+millilitres milliliter milliliters ml mls mL centilitre centilitres centiliter cl decilitre decilitres
+deciliter dl litre litres liter liters l ltr ltrs pint pints pt pts quart quarts qt qts gallon gallons
+gal gals inch inches cm el tl esslöffel teelöffel prise prisen tasse tassen becher päckchen pck pkg pckg
+msp messerspitze gramm liter bund dose dosen zehe zehen scheibe scheiben stück stk zweig zweige würfel
+schuss spritzer glas gläser blatt blätter cuillère cuillères cuillérée cuillérées tasses gousse gousses
+pincée pincées sachet sachets verre verres tranche tranches botte bottes brin brins litre càs càc cs cc
+grammes cucchiaio cucchiai cucchiaino cucchiaini tazza tazze spicchio spicchi pizzico bicchiere
+bicchieri etto etti grammi litro litri bustina fetta fette mazzetto rametto cucharada cucharadas
+cucharadita cucharaditas taza tazas diente dientes pizca gramos litros vaso vasos lata latas rebanada
+rebanadas ramita ramitas kilo cda cdta cdas cdtas
 """
 _CONTAINERS = """
-can cans tin tins jar jars bottle bottles box boxes bag bags package packages packet packets pkg pkgs pack packs
-pouch pouches carton cartons container containers tub tubs tube tubes envelope envelopes punnet punnets sleeve
+can cans tin tins jar jars bottle bottles box boxes bag bags package packages packet packets pkg pkgs
+pack packs pouch pouches carton cartons container containers tub tubs tube tubes envelope envelopes
+punnet punnets sleeve
 """
 _PIECES = """
-pinch pinches dash dashes splash splashes drizzle drizzles knob knobs handful handfuls drop drops clove cloves
-stick sticks slice slices piece pieces bunch bunches sprig sprigs stalk stalks head heads rasher rashers cube cubes
-sheet sheets ear ears rib ribs bulb bulbs leaf leaves strip strips scoop scoops squirt squirts fistful wedge wedges
-block blocks ball balls bowl bowls loaf loaves part parts portion portions serving servings sachet sachets glug
-glugs touch fillet fillets rack racks square squares batch batches recipe recipes dollop dollops shot shots
-jigger jiggers thumb nub round rounds
+pinch pinches dash dashes splash splashes drizzle drizzles knob knobs handful handfuls drop drops clove
+cloves stick sticks slice slices piece pieces bunch bunches sprig sprigs stalk stalks head heads rasher
+rashers cube cubes sheet sheets ear ears rib ribs bulb bulbs leaf leaves strip strips scoop scoops
+squirt squirts fistful wedge wedges block blocks ball balls bowl bowls loaf loaves part parts portion
+portions serving servings sachet sachets glug glugs touch fillet fillets rack racks square squares batch
+batches recipe recipes dollop dollops shot shots jigger jiggers thumb nub round rounds
 """
 _ALONE = frozenset("""
-pinch pinches dash dashes splash drizzle knob handful handfuls sprig sprigs bunch squirt glug few couple dollop
-sprinkle sprinkling prise pincée pizzico pizca
+pinch pinches dash dashes splash drizzle knob handful handfuls sprig sprigs bunch squirt glug few couple
+dollop sprinkle sprinkling prise pincée pizzico pizca
 """.split())  # fmt: skip
 _LONG = (
     ("fluid", "ounces"),
@@ -86,7 +86,7 @@ def is_unit(word: str) -> bool:
 
 
 def count_unit_words(words: list[str]) -> int:
-    """How many words at the beginning name a unit; 0 for none. `heaped tbsp` counts as one unit of two words."""
+    """How many words at the beginning name a unit: two for `heaped tbsp`, 0 for none."""
     if not words:
         return 0
     keys = [unit_key(word) for word in words[:3]]

@@ -1,0 +1,45 @@
+"""Recipes in the attributes of tags are read, nested, referenced, and cut off."""
+
+from quire.steps.recipe.microdata import read_attributes
+from quire.tools.html_tree import parse_tree
+
+SCOPE = '<div itemscope itemtype="https://schema.org/Recipe">'
+
+
+def read(html: str) -> list[dict[str, object]]:
+    return read_attributes(parse_tree(html))
+
+
+def test_values_come_from_the_attribute_that_holds_them():
+    html = f"""{SCOPE}<meta itemprop="prepTime" content="PT5M"><time itemprop="cookTime" datetime="PT9M">nine</time>
+    <img itemprop="image" src="/a.jpg"><span itemprop="totalTime" content="PT14M">14</span><h1 itemprop="name">Soup</h1></div>"""
+
+    assert read(html) == [
+        {
+            "@type": "Recipe",
+            "prepTime": "PT5M",
+            "cookTime": "PT9M",
+            "image": "/a.jpg",
+            "totalTime": "PT14M",
+            "name": "Soup",
+        }
+    ]
+
+
+def test_names_of_nested_items_are_not_the_name_of_the_recipe():
+    html = f'{SCOPE}<p itemprop="author" itemscope itemtype="http://schema.org/Person"><b itemprop="name">Ann</b></p><b itemprop="name">Soup</b></div>'
+
+    assert read(html)[0]["name"] == "Soup"
+
+
+def test_ingredients_outside_of_the_item_are_found():
+    html = f'{SCOPE}<b itemprop="name">Soup</b></div><li itemprop="ingredients">1 leek</li><p itemprop="recipeInstructions">Boil.</p>'
+
+    assert read(html) == [
+        {"@type": "Recipe", "name": "Soup", "recipeIngredient": ["1 leek"], "recipeInstructions": ["Boil."]}
+    ]
+
+
+def test_other_items_are_no_recipes():
+    assert read('<div itemscope itemtype="http://schema.org/Person"><b itemprop="name">Ann</b></div>') == []
+    assert read("<p>Nothing</p>") == []
