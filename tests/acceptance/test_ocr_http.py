@@ -68,6 +68,15 @@ def test_pictures_are_read_while_the_caller_waits(client):
     assert (first["text"], first["provider_used"], first["meta"]["is_valid"]) == (WORDS, "tesseract", True)
     assert (second["text"], second["error_code"]) == ("", "unsupported_media")
     assert third["text"] == "two eggs"
+    (block,) = third["blocks"]
+    left, top, width, height = block["bbox"]
+    assert (block["text"], 0.5 < block["confidence"] <= 1) == ("two eggs", True)
+    assert 20 < left < 40
+    assert 20 < top < 60
+    assert width > 3 * height > 60
+    assert second["blocks"] == []
+    plain = {"image": encoded(draw_words(WORDS)), "options": {"return_boxes": False}}
+    assert client.post("/v1/ocr/batch", json=plain).json()["results"][0]["blocks"] == []
     meta = answer.json()["meta"]
     assert (meta["total_images"], meta["valid_images"], meta["provider_used"]) == (3, 2, "tesseract")
 

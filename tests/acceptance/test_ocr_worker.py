@@ -20,6 +20,8 @@ from quire.model.envelope_reading import read_ocr_completed
 
 pytestmark = [pytest.mark.slow, pytest.mark.service]
 
+# A PNG that says it has 2.5 gigapixels.
+BOMB = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\xc3\x50\0\0\xc3\x50" + b"\x08" + bytes(1000)
 WORDS = "Pancakes with flour\nand two eggs"
 
 
@@ -83,7 +85,9 @@ class Place:
 @pytest.fixture
 def place(quire, redis_program):
     with restartable_server(redis_program, appendfsync="no") as server:
-        yield Place(quire, server.url)
+        found = Place(quire, server.url)
+        found.server = server
+        yield found
 
 
 def read_until(worker, event):
@@ -95,6 +99,7 @@ def read_until(worker, event):
 
 def test_it_stands_in_for_the_published_worker(place):
     (place.images / "letter.pdf.jpg").write_bytes(b"%PDF-1.7\n" + b"0" * 1000)
+    (place.images / "bomb.jpg").write_bytes(BOMB)
     (place.images / "phone.jpg").write_bytes(b"\x00\x00\x00\x18ftypheic" + b"0" * 1000)
     (place.images.parent / "secret.png").write_bytes(draw_words("secret"))
     (place.images / "link.png").symlink_to("../secret.png")
@@ -107,7 +112,7 @@ def test_it_stands_in_for_the_published_worker(place):
         "pipe.png",
         "letter.pdf.jpg",
         "phone.jpg",
-        ".",
+        "bomb.jpg",
     ]
     job_id = place.push(*(f"local_path:{value}" for value in values))
     events = place.run()
@@ -124,7 +129,7 @@ def test_it_stands_in_for_the_published_worker(place):
     assert results[0].meta.confidence > 0.5
     not_found = ["image_not_found"] * 4
     assert [one.error.code for one in results[1:]] == [
-        *not_found, "unsupported_media", "unsupported_media", "image_not_found",
+        *not_found, "unsupported_media", "unsupported_media", "unsupported_media",
     ]  # fmt: skip
     assert place.client.llen(OCR) == 0
 
@@ -159,6 +164,7 @@ async def test_killed_in_the_middle_of_a_job_it_is_answered_once_by_the_next(pla
     (answer,) = place.popped("own.answers")
     assert [one.ocr_text for one in answer.payload.results] == ["two eggs", WORDS]
     assert list(place.client.scan_iter(f"{OCR}:processing:*")) == []
+    assert list(place.quire.home.rglob("picture-*")) == []
 
 
 async def test_ctrl_c_finishes_what_it_works_on(place):
@@ -199,6 +205,19 @@ async def test_a_store_that_stays_away_is_answered_after_the_last_attempt(place)
     assert [one["event"] for one in events[1:-1]] == ["retried", "retried", "answered"]
     (answer,) = place.popped("own.answers")
     assert (answer.payload.status, answer.payload.error.code) == ("failed", "file_read_error")
+
+
+async def test_an_outage_of_redis_is_waited_for(place):
+    place.server.stop()
+    worker = await asyncio.to_thread(place.start)
+    await asyncio.to_thread(read_until, worker, "waiting")
+    place.server.start()
+    place.push("local_path:0.png", reply_to="own.answers")
+    await asyncio.to_thread(read_until, worker, "answered")
+    worker.send_signal(signal.SIGTERM)
+    await asyncio.to_thread(worker.communicate, timeout=60)
+    assert worker.returncode == 0
+    assert place.popped("own.answers")[0].payload.status == "success"
 
 
 def test_it_works_on_queues_of_its_own_without_redis(quire):

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from quire.assembly import picture_reading
-from quire.model.errors import QuireError, Reject, Retry
+from quire.model.errors import QuireError, Reject, Retry, Unavailable
 from quire.settings import load
 
 pytestmark = pytest.mark.slow
@@ -20,7 +20,7 @@ async def reading(folder, monkeypatch, **overrides):
     scratch = folder / "scratch"
     scratch.mkdir()
     async with picture_reading.open_reader(settings, scratch) as reader:
-        yield reader, scratch
+        yield reader.reader, scratch
 
 
 async def read(opened, said, *, language="en"):
@@ -79,3 +79,11 @@ async def test_who_no_longer_waits_frees_the_place(tmp_path, monkeypatch):
             one.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
         assert (await read(opened, "page")).text == "page"
+
+
+async def test_a_machine_that_starts_no_process_says_so_instead_of_blaming_pictures(tmp_path, monkeypatch):
+    monkeypatch.setattr(picture_reading, "WORKER_COMMAND", ("/bin/false",))
+    async with reading(tmp_path, monkeypatch) as opened:
+        assert await refusal(opened, "page") == (Unavailable, "reader_unavailable")
+        assert await refusal(opened, "page") == (Unavailable, "reader_unavailable")
+        assert opened[0].is_broken

@@ -27,7 +27,7 @@ class SayingReader:
         self.languages: list[str] = []
         self.paths: list[Path] = []
 
-    async def read(self, path: Path, *, language: str) -> PageText:
+    async def read(self, path: Path, *, language: str, places: bool = False) -> PageText:  # noqa: ARG002
         self.languages.append(language)
         self.paths.append(path)
         said = path.read_bytes().decode()

@@ -7,7 +7,8 @@ codes) comes beside them. Pictures come as base64 or as references, which are re
 import asyncio
 import base64
 import binascii
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -17,7 +18,7 @@ from quire.api.context import ApiContext, Caller
 from quire.api.routing import ApiRequest, ApiResponse, Route, json_response, read_json
 from quire.model.envelopes import MAX_IMAGES, ImageRef, ImageText
 from quire.model.errors import Misconfigured, Reject
-from quire.model.page_text import Tier
+from quire.model.page_text import TextLine, Tier
 from quire.ocr.image_jobs import InlineImage
 from quire.ocr.image_refs import MAX_IMAGE_BYTES
 from quire.ocr.service import COMPLETED, MAX_BATCH_IMAGES, OcrJob, OcrService
@@ -42,11 +43,13 @@ class OcrImage(Struct, kw_only=True):
 
 
 class OcrBodyOptions(Struct, kw_only=True):
-    """Without a language the first hint counts. `return_boxes` and `mode` have no effect."""
+    """Without a language the first hint counts. `return_boxes` concerns pictures that are read now, `mode`
+    nothing.
+    """
 
     language: Words | None = None
     language_hints: list[Words] | None = None
-    return_boxes: bool = False
+    return_boxes: bool = True
     mode: str = "document"
 
 
@@ -71,12 +74,20 @@ class OcrTextMeta(Struct, frozen=True, kw_only=True):
     tier: str
 
 
+class OcrBlock(Struct, frozen=True, kw_only=True):
+    """A line. `bbox` is left, top, width and height, in pixels of the upright picture."""
+
+    text: str
+    bbox: list[float]
+    confidence: float
+
+
 class OcrText(Struct, frozen=True, kw_only=True):
-    """The text of a picture; empty with an error. `blocks` is always empty."""
+    """The text of a picture; empty with an error. `blocks` are there for pictures that are read now."""
 
     provider_used: str
     text: str
-    blocks: list[Any]
+    blocks: list[OcrBlock]
     meta: OcrTextMeta
     error: str | None = None
     error_code: str | None = None
@@ -152,9 +163,11 @@ async def show_queue(context: ApiContext, request: ApiRequest, caller: Caller) -
 
 async def submit_job(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     service = _service(context)
-    images, language = await _read_images(request, most=MAX_IMAGES)
+    images, options = await _read_images(request, most=MAX_IMAGES)
     correlation = request.headers.get("x-correlation-id", "")[:200] or None
-    job = await service.submit(images, language=language, owner=caller.owner, request_id=correlation)
+    job = await service.submit(
+        images, language=_language_of(options), owner=caller.owner, request_id=correlation
+    )
     receipt = OcrJobReceipt(job_id=job.job_id, status=job.status, created_at=job.created_at)
     return json_response(receipt, status=202)
 
@@ -167,9 +180,10 @@ async def show_job(context: ApiContext, request: ApiRequest, caller: Caller) -> 
 async def read_batch(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     service, clock = _service(context), context.ingest.clock
     async with service.admitting():
-        images, language = await _read_images(request, most=MAX_BATCH_IMAGES)
+        images, options = await _read_images(request, most=MAX_BATCH_IMAGES)
         began = clock.monotonic()
-        texts = [_describe_text(one) for one in await service.read_now(images, language=language)]
+        found = await service.read_now(images, language=_language_of(options), places=options.return_boxes)
+        texts = [_describe_text(one.text, one.lines) for one in found]
     used = {one.provider_used for one in texts if one.meta.is_valid}
     meta = OcrBatchMeta(
         total_images=len(texts),
@@ -186,8 +200,10 @@ def _service(context: ApiContext) -> OcrService:
     return context.ocr
 
 
-async def _read_images(request: ApiRequest, *, most: int) -> tuple[list[ImageRef | InlineImage], str]:
-    """The pictures of the body, numbered in their order, and their language. Raises Reject."""
+async def _read_images(
+    request: ApiRequest, *, most: int
+) -> tuple[list[ImageRef | InlineImage], OcrBodyOptions]:
+    """The pictures of the body, numbered in their order. Raises Reject."""
     try:
         body = msgspec.convert(await read_json(request, limit=MAX_BODY_BYTES), OcrBody)
     except msgspec.ValidationError as error:
@@ -201,8 +217,11 @@ async def _read_images(request: ApiRequest, *, most: int) -> tuple[list[ImageRef
     if not 1 <= len(given[0]) <= most:
         raise _bad_request(f"give 1 to {most} pictures")
     images = [await _read_image(one, index) for index, one in enumerate(given[0])]
-    options = body.options or OcrBodyOptions()
-    return images, options.language or next(iter(options.language_hints or ()), "") or "en"
+    return images, body.options or OcrBodyOptions()
+
+
+def _language_of(options: OcrBodyOptions) -> str:
+    return options.language or next(iter(options.language_hints or ()), "") or "en"
 
 
 async def _read_image(image: OcrImage, index: int) -> ImageRef | InlineImage:
@@ -232,12 +251,21 @@ def _provider(tier: str) -> str:
     return _PROVIDERS.get(Tier(tier), tier) if tier in set(Tier) else tier
 
 
-def _describe_text(text: ImageText) -> OcrText:
+def _describe_line(line: TextLine) -> OcrBlock:
+    box, sure = line.box, [word.confidence for word in line.words]
+    return OcrBlock(
+        text=" ".join(word.text for word in line.words),
+        bbox=[box.left, box.top, box.right - box.left, box.bottom - box.top],
+        confidence=round(sum(sure) / len(sure), 4) if sure else 0.0,
+    )
+
+
+def _describe_text(text: ImageText, lines: Sequence[TextLine] = ()) -> OcrText:
     meta = text.meta
     return OcrText(
         provider_used=_provider(meta.tier),
         text=text.ocr_text,
-        blocks=[],
+        blocks=[_describe_line(line) for line in lines],
         meta=OcrTextMeta(
             index=text.index,
             language=meta.language,

@@ -29,13 +29,9 @@ AGAIN_SECONDS = 5.0
 
 _log = logging.getLogger("quire.ocr")
 
-Trouble = Callable[[str | None], None]
-
 
 @asynccontextmanager
-async def open_ocr_service(
-    settings: Settings, components: Components, trouble: Trouble
-) -> AsyncIterator[OcrService]:
+async def open_ocr_service(settings: Settings, components: Components) -> AsyncIterator[OcrService]:
     """While it is entered, answers are taken from the queue. Raises Misconfigured."""
     clock, ids = components.clock, components.ids
     async with AsyncExitStack() as stack:
@@ -74,7 +70,7 @@ async def open_ocr_service(
             clock=clock,
             ids=ids,
             signal=LoopSignal(),
-            trouble=trouble,
+            trouble=_note_outage,
         )
         consuming = asyncio.create_task(_keep_going(lambda: consumer.run(grace_seconds=GRACE_SECONDS)))
         swept = (service, states) if isinstance(states, BlobJobStates) else (service,)
@@ -86,6 +82,14 @@ async def open_ocr_service(
             sweeping.cancel()
             await asyncio.wait({consuming, sweeping}, timeout=2 * GRACE_SECONDS)
             consuming.cancel()
+
+
+def _note_outage(reason: str | None) -> None:
+    """In the log alone: batches do not wait for it, and jobs sent meanwhile are refused by themselves."""
+    if reason is None:
+        _log.warning("ocr_answers_back")
+    else:
+        _log.warning("ocr_answers_away: %s", reason)
 
 
 class _Sweepable(Protocol):

@@ -3,6 +3,7 @@
 Needs no database of its own where envelopes travel on Redis lists.
 """
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -33,12 +34,26 @@ Trouble = Callable[[str | None], None]
 
 
 class OpenOcrWorker(Struct, frozen=True):
-    """`place` is where requests come from, for people; `providers` are the engines."""
+    """`place` is where requests come from, for people; `providers` are the engines. `reading` ends only when
+    no process can be started that reads pictures.
+    """
 
     consumer: "Consumer[OcrRequest | BadEnvelope]"
+    reading: "asyncio.Task[None]"
     place: str
     workers: int
     providers: Mapping[str, bool]
+
+    async def run(self, *, grace_seconds: float, until_empty: bool) -> None:
+        """Until the consumer is stopped. Raises Misconfigured when no process can be started."""
+        consuming = asyncio.create_task(
+            self.consumer.run(grace_seconds=grace_seconds, until_empty=until_empty)
+        )
+        await asyncio.wait({consuming, self.reading}, return_when=asyncio.FIRST_COMPLETED)
+        self.consumer.stop()
+        await consuming
+        if self.reading.done():
+            self.reading.result()
 
 
 def ocr_policy(settings: Settings) -> QueuePolicy:
@@ -78,10 +93,10 @@ async def open_ocr_worker(
             states = RedisJobStates(settings.redis.url.reveal())
             stack.push_async_callback(states.close)
             is_cancelled = states.is_cancelled
-        reader = await stack.enter_async_context(open_reader(settings, scratch))
+        opened = await stack.enter_async_context(open_reader(settings, scratch))
         answerer = OcrAnswerer(
             queues,
-            build_reading(settings, reader, scratch, blobs, ids),
+            build_reading(settings, opened.reader, scratch, blobs, ids),
             answering_rules(settings),
             clock=clock,
             fraction=ids.fraction,
@@ -101,4 +116,6 @@ async def open_ocr_worker(
             trouble=trouble,
         )
         place = "Redis" if travels_on_lists(settings) else "Quire's own queues"
-        yield OpenOcrWorker(consumer, place, picture_workers(settings), list_providers(settings))
+        yield OpenOcrWorker(
+            consumer, opened.running, place, picture_workers(settings), list_providers(settings)
+        )

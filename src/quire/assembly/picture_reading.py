@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from quire.assembly.machine import usable_memory_mb
 from quire.assembly.ocr_reading import build_reading_options
@@ -77,8 +78,15 @@ def build_sources(settings: Settings, stored: StoredPictures | None) -> ImageSou
     )
 
 
+class OpenReader(Struct, frozen=True):
+    """`running` ends only when no process can be started, with the reason."""
+
+    reader: PoolPictureReader
+    running: "asyncio.Task[None]"
+
+
 @asynccontextmanager
-async def open_reader(settings: Settings, scratch: Path) -> AsyncIterator[PoolPictureReader]:
+async def open_reader(settings: Settings, scratch: Path) -> AsyncIterator[OpenReader]:
     """Start worker processes, which end with the context. Pictures are files in `scratch`."""
     check_mode(settings.sandbox)
     workers, chosen = picture_workers(settings), settings.ocr
@@ -114,7 +122,7 @@ async def open_reader(settings: Settings, scratch: Path) -> AsyncIterator[PoolPi
     )
     running = asyncio.create_task(reader.run())
     try:
-        yield reader
+        yield OpenReader(reader, running)
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError, Exception):
@@ -129,21 +137,25 @@ def reading_options(settings: Settings) -> dict[str, Any]:
 
 
 class LateReader:
-    """Opens a reader when the first picture comes: a server that reads none starts no processes for it."""
+    """Opens a reader when the first picture comes: a server that reads none starts no processes for it. One
+    that could start no process is opened anew for the next picture.
+    """
 
     def __init__(self, settings: Settings, scratch: Path) -> None:
         self._settings = settings
         self._scratch = scratch
         self._stack = AsyncExitStack()
         self._opening = asyncio.Lock()
-        self._reader: PictureTextReader | None = None
+        self._reader: PoolPictureReader | None = None
 
-    async def read(self, path: Path, *, language: str) -> PageText:
+    async def read(self, path: Path, *, language: str, places: bool = False) -> PageText:
         async with self._opening:
-            if self._reader is None:
-                opened = open_reader(self._settings, self._scratch)
-                self._reader = await self._stack.enter_async_context(opened)
-        return await self._reader.read(path, language=language)
+            if self._reader is None or self._reader.is_broken:
+                await self._stack.aclose()
+                opened = await self._stack.enter_async_context(open_reader(self._settings, self._scratch))
+                self._reader = opened.reader
+            reader = self._reader
+        return await reader.read(path, language=language, places=places)
 
     async def close(self) -> None:
         await self._stack.aclose()

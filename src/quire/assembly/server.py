@@ -73,7 +73,7 @@ async def run_server(
     try:
         async with (
             _open_contexts(settings, options, trouble, notice, remote) as (components, loop),
-            open_ocr_service(settings, components, trouble) as ocr,
+            open_ocr_service(settings, components) as ocr,
         ):
             anonymous = await anonymous_allowed(settings, components)
             presigned = open_presigned_uploads(settings, components)

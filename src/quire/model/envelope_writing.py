@@ -24,6 +24,7 @@ from quire.model.envelopes import (
     MessageError,
     OcrCompleted,
     OcrCompletedPayload,
+    OcrErrorCode,
     OcrMeta,
     OcrOptions,
     OcrRequest,
@@ -83,13 +84,17 @@ def build_completion(
     wanted = to.indices or tuple(sorted(by_index)) or (0,)
     complete = tuple(
         by_index.get(index)
-        or build_image_failure(index, "internal_error", "there is no result", language=to.language)
+        or build_image_failure(
+            index, OcrErrorCode.INTERNAL_ERROR.value, "there is no result", language=to.language
+        )
         for index in sorted(set(wanted))[:MAX_IMAGES]
     )
     is_success = any(one.meta.is_valid and one.error is None for one in complete)
     failed = next((one.error for one in complete if one.error is not None), None)
     error = (
-        None if is_success else failed or MessageError(message="no valid text", code="ocr_no_valid_output")
+        None
+        if is_success
+        else failed or MessageError(message="no valid text", code=OcrErrorCode.NO_VALID_OUTPUT.value)
     )
     payload = OcrCompletedPayload(status="success" if is_success else "failed", results=complete, error=error)
     return _build_completed(to, payload, job_id=job_id, now=now)

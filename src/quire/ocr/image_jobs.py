@@ -14,9 +14,9 @@ from msgspec import Struct, structs
 
 from quire.model.envelope_writing import build_image_failure, build_image_text, cut_text
 from quire.model.envelopes import MAX_TEXT_BYTES, ImageRef, ImageText, OcrErrorCode
-from quire.model.errors import QuireError, Retry
+from quire.model.errors import QuireError, Retry, Unavailable
 from quire.model.ids import Ids
-from quire.model.page_text import PageText, Tier
+from quire.model.page_text import PageText, TextLine, Tier
 from quire.ocr.image_refs import ImageSources, load_image
 from quire.ocr.port import PictureTextReader
 
@@ -34,10 +34,11 @@ class InlineImage(Struct, frozen=True, kw_only=True):
 
 
 class ImageResult(Struct, frozen=True, kw_only=True):
-    """`is_passing`: another try of the whole job may give a text."""
+    """`is_passing`: another try of the whole job may give a text. `lines` are there if places were wanted."""
 
     text: ImageText
     is_passing: bool = False
+    lines: tuple[TextLine, ...] = ()
 
     @property
     def is_valid(self) -> bool:
@@ -57,20 +58,31 @@ class ImageReading(Struct, frozen=True, kw_only=True):
 
 
 async def read_images(
-    reading: ImageReading, images: Collection[ImageRef | InlineImage], language: str
+    reading: ImageReading, images: Collection[ImageRef | InlineImage], language: str, *, places: bool = False
 ) -> list[ImageResult]:
-    """In the order of their indices."""
+    """In the order of their indices. Raises Unavailable when this machine reads no pictures at all: that is
+    no result of the job.
+    """
     ordered = sorted(images, key=lambda image: image.index)
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_read_image(reading, image, language)) for image in ordered]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(_read_image(reading, image, language, places=places)) for image in ordered
+            ]
+    except* Unavailable as errors:
+        raise errors.exceptions[0] from errors
     return [task.result() for task in tasks]
 
 
-async def _read_image(reading: ImageReading, image: ImageRef | InlineImage, language: str) -> ImageResult:
+async def _read_image(
+    reading: ImageReading, image: ImageRef | InlineImage, language: str, *, places: bool
+) -> ImageResult:
     spoken = language if _LANGUAGE.fullmatch(language) else "en"
     try:
         async with reading.places:
-            page = await _read_page(reading, image, spoken)
+            page = await _read_page(reading, image, spoken, places=places)
+    except Unavailable:
+        raise
     except QuireError as error:
         code = error.code if error.code in _CONTRACT else OcrErrorCode.INTERNAL_ERROR
         failed = build_image_failure(image.index, str(code), str(error), language=spoken)
@@ -79,7 +91,10 @@ async def _read_image(reading: ImageReading, image: ImageRef | InlineImage, lang
         words = f"reading it failed ({type(error).__name__})"
         failed = build_image_failure(image.index, OcrErrorCode.INTERNAL_ERROR, words, language=spoken)
         return ImageResult(text=failed, is_passing=True)
-    return ImageResult(text=_build_text(image.index, page, spoken, reading.max_text_bytes))
+    text = _build_text(image.index, page, spoken, reading.max_text_bytes)
+    # What is no valid text does not come back by way of its words.
+    lines = [line for paragraph in page.paragraphs for line in paragraph.lines] if text.error is None else []
+    return ImageResult(text=text, lines=tuple(lines))
 
 
 def _build_text(index: int, page: PageText, language: str, max_bytes: int) -> ImageText:
@@ -94,13 +109,15 @@ def _build_text(index: int, page: PageText, language: str, max_bytes: int) -> Im
     return structs.replace(made, truncated=made.truncated or was_cut)
 
 
-async def _read_page(reading: ImageReading, image: ImageRef | InlineImage, language: str) -> PageText:
+async def _read_page(
+    reading: ImageReading, image: ImageRef | InlineImage, language: str, *, places: bool
+) -> PageText:
     data = image.data if isinstance(image, InlineImage) else await _load(reading, image)
     path = reading.folder / f"picture-{reading.ids.ulid()}"
     try:
         await asyncio.to_thread(_write_private, path, data)
         del data  # the engine needs the memory
-        return await reading.reader.read(path, language=language)
+        return await reading.reader.read(path, language=language, places=places)
     finally:
         with suppress(OSError):
             path.unlink(missing_ok=True)

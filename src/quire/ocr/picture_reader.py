@@ -16,7 +16,7 @@ import msgspec
 from quire.blobs.port import Blobs
 from quire.compute.pool.values import load_value
 from quire.model.envelopes import OcrErrorCode
-from quire.model.errors import QuireError, Reject, Retry
+from quire.model.errors import QuireError, Reject, Retry, Unavailable
 from quire.model.files import File
 from quire.model.page_text import PageText
 from quire.model.signal import Signal
@@ -56,11 +56,15 @@ class PoolPictureReader:
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[Report]] = {}
         self._places = asyncio.Semaphore(at_once)
-        self._broken: BaseException | None = None
+        self._broken = ""
+
+    @property
+    def is_broken(self) -> bool:
+        return bool(self._broken)
 
     async def run(self) -> None:
         """Hand out the reports as they arrive, until cancelled. Raises what the compute raises when it can
-        start no process; then every picture fails with it.
+        start no process; from then on `read` raises Unavailable.
         """
         try:
             while True:
@@ -70,31 +74,35 @@ class PoolPictureReader:
                         waiting.set_result(report)
                 await self._signal.wait(_LONGEST_WAIT_SECONDS)
         except BaseException as error:
-            self._broken = error
+            self._broken = str(error) or type(error).__name__
             for waiting in self._waiting.values():
                 if not waiting.done():
-                    waiting.set_exception(_machine_fault(str(error) or type(error).__name__))
+                    waiting.set_exception(_out_of_order(self._broken))
             raise
 
-    async def read(self, path: Path, *, language: str) -> PageText:
-        """Raises Reject or Retry, with a code of the contract."""
+    async def read(self, path: Path, *, language: str, places: bool = False) -> PageText:
+        """Raises Reject or Retry, with a code of the contract; Unavailable when no process can be started."""
         async with self._places:
             for tried in range(1, TRIES + 1):
-                report = await self._run_order(path, language)
+                report = await self._run_order(path, language, places=places)
                 if report.outcome not in _AGAIN or tried == TRIES or report.error_class in _MACHINE_FAULTS:
                     break
         if report.result is None:
             raise _explain(report)
         return await self._take_text(report.result)
 
-    async def _run_order(self, path: Path, language: str) -> Report:
-        if self._broken is not None:
-            raise _machine_fault("the worker processes have stopped")
+    async def _run_order(self, path: Path, language: str, *, places: bool) -> Report:
+        if self._broken:
+            raise _out_of_order(self._broken)
         number = next(self._numbers)
         call = StepCall(
             step=service_steps.READ_PICTURE,
             version=service_steps.VERSION,
-            options={service_steps.READING: self._reading, service_steps.LANGUAGE: language},
+            options={
+                service_steps.READING: self._reading,
+                service_steps.LANGUAGE: language,
+                service_steps.PLACES: places,
+            },
             timeout_seconds=self._timeout_seconds,
             memory_mb=self._memory_mb,
         )
@@ -144,6 +152,10 @@ def _explain(report: Report) -> QuireError:
         # The same picture would do the same again.
         return Reject(report.error, code=OcrErrorCode.ENGINE_ERROR)
     return Retry(report.error, code=OcrErrorCode.ENGINE_ERROR)
+
+
+def _out_of_order(why: str) -> Unavailable:
+    return Unavailable(f"no process can be started that reads pictures: {why}", code="reader_unavailable")
 
 
 def _machine_fault(why: str) -> Retry:

@@ -19,9 +19,10 @@ class PictureBuckets(Protocol):
 class PictureTextReader(Protocol):
     """Reads the text of pictures, several at once."""
 
-    async def read(self, path: Path, *, language: str) -> PageText:
-        """The text of a picture in a file of the reader's folder. A crash or a hang of an engine costs this
-        picture alone. Raises Reject for a picture that cannot be read, Retry when another try may help.
+    async def read(self, path: Path, *, language: str, places: bool = False) -> PageText:
+        """The text of a picture in a file of the reader's folder; with `places` also where its words stand. A
+        crash or a hang of an engine costs this picture alone. Raises Reject for a picture that cannot be
+        read, Retry when another try may help.
         """
         ...
 

@@ -26,7 +26,7 @@ from quire.model.envelopes import (
 )
 from quire.model.errors import Missing, Reject, Retry
 from quire.model.ids import Ids
-from quire.ocr.image_jobs import ImageReading, InlineImage, read_images
+from quire.ocr.image_jobs import ImageReading, ImageResult, InlineImage, read_images
 from quire.ocr.port import JobStates
 from quire.ocr.stored_pictures import StoredPictures
 from quire.queues.port import LeasedMessage, Message, QueueDepth, QueueStore
@@ -150,13 +150,17 @@ class OcrService:
         finally:
             self._callers -= 1
 
-    async def read_now(self, images: Sequence[ImageRef | InlineImage], *, language: str) -> list[ImageText]:
-        """The texts, in the order of their indices. Raises Retry `too_busy` when too many wait already."""
+    async def read_now(
+        self, images: Sequence[ImageRef | InlineImage], *, language: str, places: bool = False
+    ) -> list[ImageResult]:
+        """The results, in the order of their indices, with `places` also where lines and words stand. Raises
+        Retry `too_busy` when too many wait already.
+        """
         if self._reading_now and self._reading_now + len(images) > self._rules.images_at_once:
             raise _too_busy()
         self._reading_now += len(images)
         try:
-            return [one.text for one in await read_images(self._reading, images, language)]
+            return await read_images(self._reading, images, language, places=places)
         finally:
             self._reading_now -= len(images)
 

@@ -263,3 +263,21 @@ async def test_who_asks_too_often_is_told_when_to_come_again():
 )
 def test_which_names_are_this_machine(host, loopback):
     assert is_loopback(host) is loopback
+
+
+async def test_callers_of_the_ocr_service_may_send_their_key_in_a_header_of_its_own():
+    strict = gate(anonymous=False)
+    own = asked(x_jarvis_app_id="app", x_jarvis_app_key="qk_mine")
+    assert (await strict.admit(route("submitOcrJob"), own)).owner == owner_of(KEYS["qk_mine"])
+    assert (
+        await refusal(asked(x_jarvis_app_key="qk_wrong"), "submitOcrJob", anonymous=False) == "unauthorized"
+    )
+    # The usual header counts where both are there; and no other route reads this one.
+    both = asked(x_jarvis_app_key="qk_mine", authorization="Bearer qk_wrong")
+    assert await refusal(both, "submitOcrJob", anonymous=False) == "unauthorized"
+    assert await refusal(own, "openBatch", anonymous=False) == "unauthorized"
+
+
+async def test_a_key_of_another_service_does_no_harm_where_none_is_asked_for():
+    caller = await gate().admit(route("submitOcrJob"), asked(x_jarvis_app_key="their-own"))
+    assert caller.owner == ""

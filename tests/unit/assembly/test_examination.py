@@ -10,7 +10,9 @@ from quire.assembly.examination import Check, Examination, ToolCheck, examine
 from quire.blobs.scrub_record import DamagedEntry, ScrubRecord
 from quire.database.sqlite import SqliteDatabase
 from quire.model.errors import Misconfigured, Reject
+from quire.model.page_text import Tier
 from quire.model.probe import Probe
+from quire.steps.ocr.engines import TierState
 
 
 async def _promises() -> list[Probe]:
@@ -262,3 +264,26 @@ async def test_a_server_that_cannot_be_used_is_a_failure(tmp_path):
     found = await _examined(tmp_path, probe_server=probed)
     assert [check.state for check in _checks(found, "Database")] == ["failed"]
     assert not found.is_fine
+
+
+async def test_tiers_of_ocr_that_are_not_there_are_named_with_what_they_need(tmp_path):
+    there = TierState(tier=Tier.TESSERACT, engine="Tesseract 5")
+    absent = TierState(tier=Tier.EASYOCR, needs="pip install easyocr")
+    found = await _examined(tmp_path, probe_tiers=lambda: [there, absent])
+    checks = _checks(found, "OCR tiers")
+    assert [(check.name, check.state, check.advice) for check in checks] == [
+        ("tesseract", "ok", ""),
+        ("easyocr", "ok", "pip install easyocr"),
+    ]
+    assert found.is_fine
+    (check,) = _checks(await _examined(tmp_path, probe_tiers=lambda: [absent]), "OCR tiers")
+    assert check.state == "warning", "no picture would be read"
+
+
+async def test_an_unknown_tier_is_a_finding(tmp_path):
+    def refuse():
+        raise Misconfigured("unknown OCR tier 'x'")
+
+    found = await _examined(tmp_path, probe_tiers=refuse)
+    (check,) = _checks(found, "OCR tiers")
+    assert (check.state, check.detail) == ("warning", "unknown OCR tier 'x'")

@@ -7,6 +7,7 @@ import pytest
 from tests.situations.ocr_service import SayingReader, keep_pictures, reading_of, refs_of
 
 from quire.model.envelopes import MAX_TEXT_BYTES, ImageRef
+from quire.model.errors import Unavailable
 from quire.ocr.image_jobs import InlineImage, read_images
 
 
@@ -67,10 +68,10 @@ async def test_no_more_pictures_are_in_memory_than_allowed(pictures):
     private = pictures / "private"
 
     class InPairs(SayingReader):
-        async def read(self, path, *, language):
+        async def read(self, path, **options):
             await pair.wait()
             assert len(list(private.iterdir())) <= 2
-            return await super().read(path, language=language)
+            return await super().read(path, **options)
 
     reader = InPairs()
     results = await read_images(reading_of(pictures, reader, at_once=2), refs_of(*["a"] * 8), "en")
@@ -81,9 +82,9 @@ async def test_the_pictures_are_private_and_gone_afterwards(pictures):
     modes = []
 
     class Looking(SayingReader):
-        async def read(self, path, *, language):
+        async def read(self, path, **options):
             modes.append(stat.S_IMODE(path.stat().st_mode))
-            return await super().read(path, language=language)
+            return await super().read(path, **options)
 
     await texts(pictures, "a", "crash", reader=Looking())
     assert modes == [0o600, 0o600]
@@ -118,3 +119,13 @@ async def test_a_picture_whose_store_is_busy_is_asked_for_again(pictures):
     ref = ImageRef(kind="s3", value="s3://recipes/0.jpg", index=0)
     (result,) = await read_images(reading_of(pictures, SayingReader(), buckets=buckets), [ref], "en")
     assert (result.text.ocr_text, buckets.asked) == ("Pancakes", 3)
+
+
+async def test_a_machine_that_reads_nothing_is_no_result(pictures):
+    class Away(SayingReader):
+        async def read(self, *_, **__):
+            raise Unavailable("no process can be started")
+
+    with pytest.raises(Unavailable):
+        await texts(pictures, "a", "b", reader=Away())
+    assert list((pictures / "private").iterdir()) == []

@@ -178,7 +178,7 @@ async def test_a_job_has_one_to_eight_pictures(case):
 
 
 async def test_pictures_are_read_at_once_for_who_waits(case):
-    found = await case.service.read_now([*refs_of("a", "none")], language="en")
+    found = [one.text for one in await case.service.read_now(refs_of("a", "none"), language="en")]
     assert [(one.index, one.ocr_text, one.error and one.error.code) for one in found] == [
         (0, "Pancakes", None), (1, "", "image_not_found"),
     ]  # fmt: skip

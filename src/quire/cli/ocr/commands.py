@@ -69,7 +69,7 @@ async def _work(settings: "Settings", printer: "_EventPrinter", *, until_empty: 
         printer.begin(opened)
         stopper = asyncio.create_task(_stop_when(stop, opened))
         try:
-            await opened.consumer.run(grace_seconds=GRACE_SECONDS, until_empty=until_empty)
+            await opened.run(grace_seconds=GRACE_SECONDS, until_empty=until_empty)
         finally:
             stopper.cancel()
     printer.end()

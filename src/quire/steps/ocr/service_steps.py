@@ -1,4 +1,4 @@
-"""The step with which the OCR service reads one picture: its text as a value, without the places of words.
+"""The step with which the OCR service reads one picture: its text as a value, if wanted with places of words.
 
 Runs in a worker process, in a sandbox unless a model outside is asked. Reads the source and the language data
 of engines. Engines stay open from picture to picture. Cheap to import: they load when the first one comes.
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 READ_PICTURE = "ocr_read_picture"
 VERSION = 1
-# Of the step's options: how pictures are read, and in which language this one is.
-READING, LANGUAGE = "reading", "language"
+# Of the step's options: how pictures are read, in which language this one is, and whether places are wanted.
+READING, LANGUAGE, PLACES = "reading", "language", "places"
 PICTURE, TEXT = "picture", "text"
 
 _MODELS = ("local_model", "cloud_model", "judge_model")
@@ -30,7 +30,9 @@ def run(step_input: StepInput) -> StepOutput:
     """
     reader = _find_reader(step_input.options[READING])
     page = reader.read_file(step_input.source, language=str(step_input.options.get(LANGUAGE) or ""))
-    found = msgspec.to_builtins(msgspec.structs.replace(page, paragraphs=()))
+    if not step_input.options.get(PLACES):
+        page = msgspec.structs.replace(page, paragraphs=())
+    found = msgspec.to_builtins(page)
     return StepOutput(value={PICTURE: step_input.file.key, TEXT: found})
 
 
