@@ -111,8 +111,9 @@ async def import_url(
 async def import_payload(
     context: RecipeContext, requester: Requester, payload: ClientPayload
 ) -> ImportAccepted:
-    """Raises Reject `invalid_payload` for one that is empty or too large."""
+    """Raises Reject `invalid_payload` for one that is empty, too large, or no text."""
     _check_payload(payload)
+    _size(payload.source_url)
     job_id = new_uuid(context.ids)
     request = ImportRequest(
         **_shared(context, job_id, "payload"),
@@ -242,7 +243,10 @@ async def _accept(
 
 
 def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        raise _bad("the text has half a character, which UTF-8 cannot say") from error
 
 
 def _bad(words: str) -> Reject:
