@@ -27,7 +27,7 @@ from quire.recipes.requests import ClientPayload, ImportAccepted, Requester
 from quire.recipes.states import is_open
 
 PAYLOAD_BYTES = 8 << 20
-UPLOADS_AT_ONCE = 4  # each is held in memory
+UPLOADS_AT_ONCE = 8  # each is held in memory
 SYNCHRONOUS_SECONDS = 60.0
 MAX_WAIT_SECONDS = 60
 LOOK_SECONDS = 0.5
@@ -124,7 +124,7 @@ async def import_photos(context: ApiContext, request: ApiRequest, caller: Caller
             photos,
             title_hint=request.query_params.get("title_hint") or form.fields.get("title_hint", ""),
             filename=form.files[0].name,
-            fingerprint=requests.digest(*(one.data for one in form.files)),
+            sent=requests.digest(*(one.data for one in form.files)),
         )
     answer = PhotosAccepted(ingestion_id=accepted.ingestion_id, job_id=accepted.job_id)
     return json_response(answer, status=202)

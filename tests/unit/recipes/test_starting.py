@@ -9,6 +9,7 @@ from msgspec import structs
 from quire.blobs import content
 from quire.ledger.port import BatchFilter
 from quire.model.batch import Stage
+from quire.model.errors import Reject
 from quire.recipes.port import ImportStage, JobStatus, RecipeJob
 from quire.recipes.requests import import_pictures, import_url
 from quire.recipes.starting import start_import
@@ -104,9 +105,11 @@ async def test_complete_imports_that_nobody_saves_are_abandoned(context, request
 
 async def test_pictures_of_a_repeated_request_are_not_kept(context, requester):
     keyed = structs.replace(requester, key="K")
-    first = await import_pictures(context, keyed, [b"jpeg"], fingerprint="f")
-    again = await import_pictures(context, keyed, [b"jpeg"], fingerprint="f")
+    first = await import_pictures(context, keyed, [b"jpeg"], sent="f")
+    again = await import_pictures(context, keyed, [b"jpeg"], sent="f")
     assert again == first
+    with pytest.raises(Reject):
+        await import_pictures(context, keyed, [b"other"], sent="g")
     kept = [info.key async for info in context.blobs.list("recipe-images")]
     assert kept == [f"recipe-images/7/{first.ingestion_id}/0.jpg"]
 
