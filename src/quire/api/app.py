@@ -19,7 +19,7 @@ from quire.api import (
     iiif,
     ingest,
     ocr,
-    recipes,
+    recipe_routes,
     task_answers,
     webhooks,
 )
@@ -41,7 +41,7 @@ ROUTES = (
     *callbacks.ROUTES,
     *task_answers.ROUTES,
     *ocr.ROUTES,
-    *recipes.ROUTES,
+    *recipe_routes.ROUTES,
     *administration.ROUTES,
     *about.ROUTES,
 )

@@ -63,9 +63,9 @@ async def import_pictures(
     *,
     title_hint: str = "",
     filename: str = "",
-    fingerprint: str = "",
+    sent: str = "",
 ) -> ImportAccepted:
-    """`pictures` are JPEGs as the OCR service gets them; the fingerprint is that of what was sent."""
+    """`pictures` are JPEGs as the OCR service gets them; `sent` is the digest of what was sent."""
     rules, job_id, ingestion_id = context.rules, new_uuid(context.ids), new_uuid(context.ids)
     keys = [f"recipe-images/{requester.user_id}/{ingestion_id}/{index}.jpg" for index in range(len(pictures))]
     for key, picture in zip(keys, pictures, strict=True):
@@ -80,14 +80,15 @@ async def import_pictures(
     )
     data = {"image_keys": keys, "title_hint": request.title_hint}
     accepted = ImportAccepted(job_id=job_id, ingestion_id=ingestion_id)
-    marks = fingerprint or digest(*pictures)
-    made = await _accept(
-        context, requester, request, accepted, data, digest("image", title_hint, marks), images=len(keys)
-    )
+    marks = sent or digest(*pictures)
+    fingerprint = digest("image", title_hint, marks)
+    try:
+        made = await _accept(context, requester, request, accepted, data, fingerprint, images=len(keys))
+    except Reject:
+        await _delete(context, keys)
+        raise
     if made != accepted:
-        for key in keys:
-            with suppress(Retry):
-                await context.blobs.delete(key)
+        await _delete(context, keys)
     return made
 
 
@@ -111,8 +112,9 @@ async def import_url(
 async def import_payload(
     context: RecipeContext, requester: Requester, payload: ClientPayload
 ) -> ImportAccepted:
-    """Raises Reject `invalid_payload` for one that is empty or too large."""
+    """Raises Reject `invalid_payload` for one that is empty, too large, or no text."""
     _check_payload(payload)
+    _size(payload.source_url)
     job_id = new_uuid(context.ids)
     request = ImportRequest(
         **_shared(context, job_id, "payload"),
@@ -132,6 +134,13 @@ async def import_manual(
     request = ImportRequest(**_shared(context, job_id, "manual"), draft=draft)
     fingerprint = digest("manual", msgspec.json.encode(draft))
     return await _accept(context, requester, request, ImportAccepted(job_id=job_id), {}, fingerprint)
+
+
+async def _delete(context: RecipeContext, keys: Sequence[str]) -> None:
+    """Pictures of a request that was repeated or refused."""
+    for key in keys:
+        with suppress(Retry):
+            await context.blobs.delete(key)
 
 
 def check_url(context: RecipeContext, url: str) -> str:
@@ -242,7 +251,10 @@ async def _accept(
 
 
 def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        raise _bad("the text has half a character, which UTF-8 cannot say") from error
 
 
 def _bad(words: str) -> Reject:

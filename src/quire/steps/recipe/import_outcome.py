@@ -19,13 +19,16 @@ from quire.steps.recipe.import_values import (
 from quire.steps.recipe.page import parse_client_page, parse_page
 from quire.steps.recipe.quality_gate import check_quality
 from quire.steps.recipe.text_recipe import structure_text
+from quire.steps.recipe.tree_text import block_lines
 from quire.steps.recipe.validation import validate_draft
+from quire.tools.html_tree import decode_html, parse_tree
 
 RULES = "text_rules"
 MANUAL = "manual"
 WEBVIEW_EXTRACT = "webview_extract"
 MODEL_CHARACTERS = 20_000
 SHOWN_PROBLEMS = 5
+_FOR_MODELS = frozenset({RecipeErrorCode.PARSE_FAILED.value, RecipeErrorCode.DRAFT_VALIDATION_FAILED.value})
 
 
 def failure(code: RecipeErrorCode | str, message: str, **more: object) -> ImportOutcome:
@@ -68,7 +71,10 @@ def outcome_of_page(request: ImportRequest, page: FetchedPage | None) -> ImportO
     if page.error_code is not None:
         return _without_page(request, page)
     parsed = parse_page(page.body, url=page.url, content_type=page.content_type, status=page.status)
-    return _to_outcome(parsed, page.url)
+    outcome = _to_outcome(parsed, page.url)
+    if request.asks_model and outcome.error_code in _FOR_MODELS and outcome.next_action is None:
+        return structs.replace(outcome, model_text=_read_visible_text(page))
+    return outcome
 
 
 def outcome_of_payload(request: ImportRequest) -> ImportOutcome:
@@ -102,6 +108,13 @@ def _outcome_of_texts(request: ImportRequest, pictures: Sequence[ReadPicture]) -
             RecipeErrorCode.DRAFT_VALIDATION_FAILED, _describe(invalid), model_text=text[:MODEL_CHARACTERS]
         )
     return ImportOutcome(draft=draft, parser_strategy=RULES)
+
+
+def _read_visible_text(page: FetchedPage) -> str:
+    """What people would read, for a model; empty for what is no HTML."""
+    root = parse_tree(decode_html(page.body, page.content_type)[0])
+    lines = [] if root is None else block_lines(root)
+    return "\n".join(lines)[:MODEL_CHARACTERS]
 
 
 def _to_outcome(parsed: ParsedPage, url: str) -> ImportOutcome:
