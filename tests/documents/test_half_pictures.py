@@ -236,6 +236,19 @@ def test_a_wrong_byte_among_the_packed_objects_of_a_pdf_is_damage(corpus, run_st
             assert refusal.value.code in HALF | {"no_pages"}
 
 
+@pytest.mark.parametrize("word", [b"/ColorSpace", b"/Filter /DCTDecode", b"/Height", b"/Width"])
+def test_a_picture_in_a_pdf_that_does_not_say_what_it_is_is_damaged(word, corpus, run_step, tmp_path):
+    """The renderer would leave it out."""
+    source = write_scan(tmp_path / "scan.pdf", saved(corpus))
+    whole = source.read_bytes()
+    assert whole.count(word) == 1
+    source.write_bytes(whole.replace(word, b"/\x01" + word[2:]))
+
+    with pytest.raises(Reject, match="page 1: a picture is damaged") as refusal:
+        run_step("pdf_split", source, pages="images")
+    assert refusal.value.code == "corrupt"
+
+
 def test_a_picture_in_a_pdf_that_begins_as_no_jpeg_does_is_damaged(corpus, run_step, tmp_path):
     """The renderer looks further for the next marker, other readers show nothing."""
     jpeg = saved(corpus)

@@ -10,6 +10,7 @@ pages that show it.
 
 import zlib
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from quire.model.errors import Reject
@@ -58,6 +59,8 @@ class StreamChecker:
 
     def _check_stream(self, stream: Any) -> None:
         names = _filters(stream, self._library)
+        if stream.get("/Subtype") == "/Image":
+            _check_described(stream, names)
         if unknown := next((name for name in names if name not in _KNOWN), None):
             raise refusals.corrupt(f"nothing is known of its filter {unknown[:40]!r}")
         if names and names[0] in _DEFLATE and self._inflated < _MOST_INFLATED:
@@ -67,6 +70,19 @@ class StreamChecker:
 
     def _check_deflate(self, data: bytes) -> None:
         self._inflated += _inflate(data, _MOST_INFLATED - self._inflated)
+
+
+def _check_described(picture: Any, names: list[str]) -> None:
+    """Renderers leave out a picture that does not say what it is."""
+    sides = (picture.get("/Width"), picture.get("/Height"))
+    if not all(isinstance(side, int | Decimal) and side > 0 for side in sides):
+        raise refusals.corrupt("a picture says no size")
+    is_mask = picture.get("/ImageMask") is True
+    if not is_mask and "/ColorSpace" not in picture and "/JPXDecode" not in names:
+        raise refusals.corrupt("a picture says no colours")
+    bits = 1 if is_mask else picture.get("/BitsPerComponent", 1)
+    if not names and len(bytes(picture.read_raw_bytes())) < int((sides[0] * bits + 7) // 8 * sides[1]):
+        raise refusals.truncated("a picture has too few bytes")
 
 
 def check_objects(stream: Any, library: Any) -> None:
