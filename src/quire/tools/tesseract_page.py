@@ -22,7 +22,8 @@ _BAR = re.compile(rf"(?P<before>[{_QUOTES}(]*)[|\[](?P<after>[.,;:!?{_QUOTES})]*
 _SMALL_WORD = re.compile(r"[a-z][a-z'\u2019-]*[.,;:!?]?")
 # After the word I, and hardly ever after the number: "1 can" and "1 may" are left alone.
 _VERBS = frozenset(
-    ["am", "was", "had", "have", "will", "would", "could", "should", "did", "knew", "ran", "saw", "felt", "thought", "think", "said", "went", "came", "took", "found", "began", "looked", "stood", "heard", "tried", "know", "cannot", "shall", "must"]
+    "am was had have will would could should did knew ran saw felt thought think said went came took found "
+    "began looked stood heard tried know cannot shall must".split()
 )
 _MOST_BARS = 2  # of a line of prose; tables have more
 
