@@ -23,5 +23,5 @@ PORTS = (
 def components_on(ledger: LedgerAdapter, **given: Any) -> Components:
     """`given`: blobs, clock, ids, pipelines, and whatever is to differ."""
     known: dict[str, Any] = dict.fromkeys(PORTS, ledger)
-    known |= {"queues": MemoryQueues(), "api_keys": None, "webhooks": None}
+    known |= {"queues": MemoryQueues(), "api_keys": None, "webhooks": None, "recipes": None}
     return Components(**(known | given))
