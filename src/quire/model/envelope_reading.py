@@ -4,7 +4,7 @@ Unknown keys are ignored; so is what published programs are known to write besid
 is checked before anything is decoded. Whatever the bytes are, nothing but BadEnvelope is raised.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -27,9 +27,12 @@ from quire.model.envelopes import (
     Trace,
 )
 from quire.model.page_text import Tier
+from quire.model.queues import is_queue_name
 
 # Names and ids that are longer are nobody's: they would become keys and columns elsewhere.
 MAX_NAME_CHARACTERS = 500
+# Beyond it JSON has no exact numbers.
+MAX_NUMBER = 2**53
 _NAMES = ("job_id", "workflow_id", "job_type", "source", "target", "created_at", "reply_to")
 # Tiers that published programs write beside those of the schema.
 _TIERS = {tier.value: tier.value for tier in Tier} | {"rapidocr": Tier.PADDLEOCR.value}
@@ -151,6 +154,8 @@ def _read_request(fields: dict[str, Any]) -> OcrRequest:
     elif isinstance(options, dict) and options.get("language") in (None, ""):
         payload["options"] = {name: value for name, value in options.items() if name != "language"}
     request = _convert(fields | {"payload": payload}, OcrRequest)
+    if not is_queue_name(request.reply_to):
+        raise BadEnvelope("reply_to is no name of a queue")
     indices = [one.index for one in request.payload.image_refs]
     if len(set(indices)) < len(indices):
         raise BadEnvelope("two pictures have the same index", reply=_find_reply(fields))
@@ -219,25 +224,43 @@ def _convert(fields: dict[str, Any], kind: type[T]) -> T:
     """Raises BadEnvelope with the address of the sender, if it can be told."""
     reply = _find_reply(fields) if kind is not OcrCompleted else None
     made = _with_integers(fields, "attempt", "schema_version")
-    if made.get("schema_version") != SCHEMA_VERSION or isinstance(made["schema_version"], bool):
-        raise BadEnvelope(f"schema_version is not {SCHEMA_VERSION}", reply=reply)
     if made.get("trace") is None and kind is not OcrRequest:
-        made.pop("trace", None)
-    elif "trace" not in made:
-        raise BadEnvelope("trace is missing", reply=reply)
-    for name in ("attempt", "source"):
-        if name not in made:
-            raise BadEnvelope(f"{name} is missing", reply=reply)
-    for name in _NAMES:
-        if isinstance(made.get(name), str) and len(made[name]) > MAX_NAME_CHARACTERS:
-            raise BadEnvelope(f"{name} has more than {MAX_NAME_CHARACTERS} characters", reply=reply)
+        made["trace"] = {}
+    problem = _find_problem(made)
+    if problem:
+        raise BadEnvelope(problem, reply=reply)
     try:
         envelope = msgspec.convert(made, kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise BadEnvelope(str(error)[:MAX_NAME_CHARACTERS], reply=reply) from error
+    if max(_numbers(envelope)) > MAX_NUMBER:
+        raise BadEnvelope(f"a number is greater than {MAX_NUMBER}", reply=reply)
     if read_moment(envelope.created_at) is None:
         raise BadEnvelope("created_at is no moment in ISO 8601", reply=reply)
     return envelope
+
+
+def _find_problem(fields: Mapping[str, Any]) -> str | None:
+    """What is wrong with the keys of every envelope that the structs do not say."""
+    version = fields.get("schema_version")
+    if version != SCHEMA_VERSION or isinstance(version, bool):
+        return f"schema_version is not {SCHEMA_VERSION}"
+    for name in ("attempt", "source", "trace"):
+        if name not in fields:
+            return f"{name} is missing"
+    for name in _NAMES:
+        if isinstance(fields.get(name), str) and len(fields[name]) > MAX_NAME_CHARACTERS:
+            return f"{name} has more than {MAX_NAME_CHARACTERS} characters"
+    return None
+
+
+def _numbers(envelope: Envelope) -> Iterator[int]:
+    yield envelope.attempt
+    if isinstance(envelope, OcrRequest):
+        yield from (one.index for one in envelope.payload.image_refs)
+    if isinstance(envelope, OcrCompleted):
+        yield from (one.index for one in envelope.payload.results)
+        yield from (one.meta.text_len for one in envelope.payload.results)
 
 
 def _with_integers(fields: Any, *names: str) -> Any:
@@ -247,7 +270,9 @@ def _with_integers(fields: Any, *names: str) -> Any:
     whole = {
         name: int(fields[name])
         for name in names
-        if isinstance(fields.get(name), float) and fields[name].is_integer()
+        if isinstance(fields.get(name), float)
+        and fields[name].is_integer()
+        and abs(fields[name]) <= MAX_NUMBER
     }
     return {**fields, **whole}
 
@@ -260,6 +285,8 @@ def _find_reply(fields: Mapping[str, Any]) -> ReplyAddress | None:
         return None
     texts = {name: value for name, value in needed.items() if isinstance(value, str)}
     if len(texts) < len(needed) or not all(0 < len(one) <= MAX_NAME_CHARACTERS for one in texts.values()):
+        return None
+    if not is_queue_name(texts["reply_to"]):
         return None
     request_id = trace.get("request_id")
     parent = trace.get("parent_job_id")
@@ -283,7 +310,7 @@ def _find_pictures(payload: Any) -> tuple[tuple[int, ...], str]:
     found = {
         one["index"]
         for one in (refs if isinstance(refs, list) else [])
-        if isinstance(one, dict) and type(one.get("index")) is int and one["index"] >= 0
+        if isinstance(one, dict) and type(one.get("index")) is int and 0 <= one["index"] <= MAX_NUMBER
     }
     options = payload.get("options")
     language = options.get("language") if isinstance(options, dict) else None

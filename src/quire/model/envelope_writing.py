@@ -183,7 +183,7 @@ def _check(envelope: Envelope) -> Envelope:
     try:
         # Values are built without checks: a struct may hold what its schema forbids.
         checked = msgspec.convert(msgspec.json.decode(msgspec.json.encode(envelope)), type(envelope))
-    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise _refuse(str(error)) from error
     return structs.replace(checked, created_at=_to_utc(envelope.created_at, moment))
 

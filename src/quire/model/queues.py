@@ -73,9 +73,9 @@ _KNOWN = (
         delays_seconds=_PATIENT[:2],
         dead_letter="asset-generation-dlq",
     ),
-    QueuePolicy(name="jarvis.ocr.jobs", max_batch_size=1, max_retries=2, dead_letter="jarvis.ocr.dead"),
+    QueuePolicy(name="jarvis.ocr.jobs", max_batch_size=1, max_retries=2, dead_letter="jarvis.ocr.jobs:dead"),
     QueuePolicy(
-        name="jarvis.recipes.jobs", max_batch_size=1, max_retries=1, dead_letter="jarvis.recipes.dead"
+        name="jarvis.recipes.jobs", max_batch_size=1, max_retries=1, dead_letter="jarvis.recipes.jobs:dead"
     ),
 )
 KNOWN_QUEUES: Mapping[str, QueuePolicy] = MappingProxyType({policy.name: policy for policy in _KNOWN})

@@ -29,6 +29,7 @@ _AWAY = re.compile(
 _REFUSED = re.compile(
     r"\b(NoPermissionError|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE|DB index is out of range|unauthenticated)\b"
 )
+_TOO_OLD = re.compile(r"unknown (redis )?command", re.IGNORECASE)
 
 
 def _load_scripts(package: str) -> dict[str, bytes]:
@@ -173,6 +174,11 @@ class Server:
         kind = f"{type(error).__name__} {words}"
         if _REFUSED.search(kind):
             return Misconfigured(f"{self.name} refuses: {words}. Look at its user, password and key prefix.")
+        if _TOO_OLD.search(kind):
+            return Misconfigured(
+                f"{self.name} does not know a command ({words}): queues need Redis 6.2 or newer",
+                code="too_old",
+            )
         if _FULL.search(kind):
             return Unavailable(
                 f"{self.name} is full: {words}. Give it more memory or disk.", code="storage_full"

@@ -116,7 +116,9 @@ def test_what_is_answered_is_what_is_described(checked, described):
         f"/logs/{batch.id}",
     ):
         checked.get(path).raise_for_status()
-    for path in ("/", "/health", "/docs", "/openapi.json", "/api/batches", "/api/queues", "/api/audit"):
+    for path in ("/", "/health", "/docs", "/openapi.json", "/asyncapi.json"):
+        checked.get(path).raise_for_status()
+    for path in ("/api/batches", "/api/queues", "/api/audit"):
         checked.get(path).raise_for_status()
     for path in (f"{batch.at}/files", "/api/queues/arke-batch-jobs/dead", "/api/cleaning", "/api/keys"):
         checked.get(path).raise_for_status()

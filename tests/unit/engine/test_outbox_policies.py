@@ -21,8 +21,8 @@ class Strangers:
         self.away = False
         self.unsent = []
 
-    async def list_unsent(self, limit):
-        return self.unsent[:limit]
+    async def list_unsent(self, limit, *, after=0):
+        return [one for one in self.unsent if one.no > after][:limit]
 
     async def mark_sent(self, numbers):
         self.unsent = [one for one in self.unsent if one.no not in numbers]

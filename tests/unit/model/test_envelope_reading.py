@@ -85,6 +85,10 @@ BAD = [
     {"job_type": None},
     {"attempt": 0},
     {"attempt": "many"},
+    {"attempt": 10**18},
+    {"attempt": 1e30},
+    {"payload__image_refs__1__index": 2**53 + 1},
+    {"payload__image_refs__1__index": 1e300},
     {"created_at": "yesterday"},
     {"created_at": 7},
     {"target": ""},
@@ -119,6 +123,13 @@ def test_the_answer_names_the_pictures_that_can_be_named():
 def test_without_any_of_these_nobody_can_be_answered(name, value):
     with pytest.raises(BadEnvelope) as caught:
         read_ocr_request(written(changed(REQUEST, schema_version=3, **{name: value})))
+    assert caught.value.reply is None
+
+
+@pytest.mark.parametrize("name", ["two words", "line\nbreak", "nul\0", "x" * 201, "\u202e"])
+def test_an_answer_goes_to_queues_alone(name):
+    with pytest.raises(BadEnvelope) as caught:
+        read_ocr_request(written(changed(REQUEST, reply_to=name)))
     assert caught.value.reply is None
 
 

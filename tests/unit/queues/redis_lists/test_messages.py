@@ -231,6 +231,11 @@ class TestSending:
                 await call
         assert published.get("q") == b"a text"
 
+    async def test_a_server_that_does_not_know_a_command_is_too_old(self, queues):
+        for command in (["LMOVEALL", "q"], ["EVAL", "return redis.call('LMOVEALL', 'q')", 0]):
+            with pytest.raises(Misconfigured, match=r"6\.2 or newer"):
+                await queues._server.ask(*command)
+
     async def test_a_server_that_is_away_is_unavailable(self):
         away = RedisListQueues("redis://127.0.0.1:1/0", ids=CountingIds(), max_bytes=100)
         for call in (away.send("q", messages(ONE), now=0), lease(away), away.wait(["q"], seconds=1)):
