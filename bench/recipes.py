@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 
 from tests.situations.recipe_cards import CARDS
+from tests.situations.recipe_lines import ROWS
 from tests.situations.recipe_pages import PAGES, STRATEGIES, page_bytes
 from tests.situations.recipe_texts import RecipeTruth, read_truth, recipe_texts
 
@@ -30,6 +31,7 @@ def run() -> dict[str, object]:
     return {
         "rows": rows,
         "cards_whole": _count_cards(texts),
+        "ingredient_lines_right": f"{sum(_is_split(row) for row in ROWS)}/{len(ROWS)}",
         "ingredient_lines_per_second": _time_lines(texts),
         "pages": f"{len(PAGES)} shapes of {len(texts)} recipes, {THEIR_RECIPES} of them for recipe-scrapers",
     }
@@ -110,6 +112,11 @@ def _count_cards(texts: dict[str, str]) -> str:
                 _words(step) for step in draft.steps
             ] == [_words(step) for step in truth.steps]
     return f"{whole}/{len(texts) * len(CARDS)}"
+
+
+def _is_split(row: tuple[str, ...]) -> bool:
+    parts = parse_ingredient(row[0])
+    return (parts.quantity or "", parts.unit or "", parts.name, parts.notes or "") == row[1:]
 
 
 def _time_lines(texts: dict[str, str]) -> int:

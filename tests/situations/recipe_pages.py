@@ -6,7 +6,6 @@ and content type.
 """
 
 import json
-import re
 from collections.abc import Callable
 from html import escape
 
@@ -338,8 +337,3 @@ def page_bytes(name: str, markdown: str) -> tuple[bytes, str]:
     if name == "tag_soup":
         return page.encode("cp1252", "xmlcharrefreplace"), "text/html"
     return page.encode("utf-8"), "text/html; charset=utf-8"
-
-
-def words(text: str) -> str:
-    """For comparisons: without white space and marks around the text."""
-    return re.sub(r"\s+", " ", text).strip()

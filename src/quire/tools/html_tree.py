@@ -1,7 +1,8 @@
 """lxml for HTML: bytes of a page to text, text to a tree.
 
 Hardened: no network, no entities of documents, no huge trees (libxml2 cuts what is nested more than 256
-deep), and only text encodings of the web are tried. Nothing raises: a page that is no HTML gives a small tree or None.
+deep), and only text encodings of the web are tried. Nothing raises: a page that is no HTML gives a small
+tree or None.
 """
 
 import codecs

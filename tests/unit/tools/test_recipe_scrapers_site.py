@@ -6,9 +6,15 @@ from quire.steps.recipe.page import parse_page
 from quire.tools.recipe_scrapers_site import read_site
 
 RECIPE = {
-    "@context": "https://schema.org", "@type": "Recipe", "name": "Soup", "recipeIngredient": ["1 leek", "salt"],
-    "recipeInstructions": [{"@type": "HowToStep", "text": "Cut it."}, {"@type": "HowToStep", "text": "Boil it."}],
-}  # fmt: skip
+    "@context": "https://schema.org",
+    "@type": "Recipe",
+    "name": "Soup",
+    "recipeIngredient": ["1 leek", "salt"],
+    "recipeInstructions": [
+        {"@type": "HowToStep", "text": "Cut it."},
+        {"@type": "HowToStep", "text": "Boil it."},
+    ],
+}
 HTML = f'<html><script type="application/ld+json">{json.dumps(RECIPE)}</script></html>'
 
 

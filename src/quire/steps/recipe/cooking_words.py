@@ -24,7 +24,8 @@ _PARTS = (
     (
         Part.INGREDIENTS,
         (
-            r"(?:the |recipe )?ingredients?(?: list| needed| you(?:'|’)?ll need)?(?: (?:for|to make) .{1,50})?"
+            r"(?:the |recipe )?ingredients?(?: list| needed| you(?:'|’)?ll need)?"
+            r"(?: (?:for|to make) .{1,50})?"
             r"|(?:what )?you(?:'|’)?(?: wi)?ll need|what you need|shopping list"
             r"|zutaten(?:liste)?(?: für .{1,40})?|das brauchst du"
             r"|(?:les )?ingr[ée]dients?(?: pour .{1,40})?|ingredienti(?: per .{1,40})?"
@@ -35,7 +36,8 @@ _PARTS = (
         Part.STEPS,
         (
             r"(?:the |recipe |cooking |step[- ]by[- ]step |baking )?(?:directions?"
-            r"|instructions?)(?: for .{1,50})?|(?:cooking )?(?:method|procedure)(?: of preparation)?"
+            r"|instructions?)(?: for .{1,50})?"
+            r"|(?:cooking )?(?:method|procedure)(?: of preparation| for .{1,50})?"
             r"|preparation(?: (?:method|steps|instructions))?|steps?|how to (?:make|cook|prepare"
             r"|bake).{0,60}|to make(?: it)?|let(?:'|’)s (?:cook|make it)|what to do|how it(?:'"
             r"|’)s made"

@@ -65,7 +65,9 @@ def make_parsed(found: FoundRecipe, source_url: str | None) -> ParsedRecipe:
         tags=found.tags[:_MOST_TAGS],
         servings=count_servings(found.servings),
         estimated_time_minutes=total_of(found),
-        ingredients=tuple(_parsed(line) for line in found.ingredients[:_MOST_INGREDIENTS]),
+        ingredients=tuple(
+            _parsed(line) for line in found.ingredients[:_MOST_INGREDIENTS] if line not in found.groups
+        ),
         steps=found.steps[:_MOST_STEPS],
         notes=found.notes,
     )

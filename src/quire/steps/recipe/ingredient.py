@@ -14,6 +14,7 @@ from quire.steps.recipe.units import (
     CONNECTORS,
     CONTAINERS,
     MEASURES,
+    SIZED,
     STAND_ALONE,
     count_unit_words,
     is_unit,
@@ -31,6 +32,7 @@ _UNKNOWN_SHARE = re.compile(r"%(?=\s(?:cups?|tbsps?|tsps?|tablespoons?|teaspoons
 _SECOND = re.compile(r"\s?(?:/|\||plus\s|\+|and\s|or\s)\s?(?=[\d½¼¾⅓⅔⅛])", re.IGNORECASE)
 _OR_LESS = re.compile(r"\s?(or (?:less|more|so)|or to taste)\b", re.IGNORECASE)
 _AND_A_HALF = re.compile(r"\s?and (?:a half|a quarter|half)\b", re.IGNORECASE)
+_OF_A = re.compile(r"of (?:an? |the )?(?=\w)", re.IGNORECASE)
 _HEADING_START = re.compile(
     r"(?:for|für|pour|per|para)\s(?:the |a |den |die |das |la |le |les |l['’]|il |el )?[\w' -]{2,40}:?",
     re.IGNORECASE,
@@ -88,6 +90,10 @@ def _without_quantity(text: str, notes: list[str]) -> Ingredient:
         unit, text = " ".join(words[:count]) or None, " ".join(words[count:])
     elif len(words) > 2 and _stands_alone(words[0]) and words[1].casefold() in CONNECTORS:
         unit, text = words[0], text.split(" ", 2)[2]
+    elif (
+        len(words) > 3 and words[0].casefold() in SIZED and _stands_alone(words[1]) and words[2] in CONNECTORS
+    ):
+        unit, text = f"{words[0]} {words[1]}", words[3]
     return _finish(None, unit, text, notes)
 
 
@@ -110,7 +116,7 @@ def _with_quantity(text: str, quantity: Quantity, notes: list[str]) -> Ingredien
             if inner is not None:
                 shown, rest = text[: inner.end].strip(), text[inner.end :]
         shown = shown.removeprefix(quantity.about).strip()
-    elif quantity.text.isdigit():
+    elif quantity.text.isdigit() or quantity.in_words:
         rest, size_note = _take_size(rest)
         notes.extend(size.rstrip(".") for size in size_note)
     unit, rest = _take_unit(rest, behind_words=quantity.in_words)
@@ -200,7 +206,8 @@ def _drop_connector(rest: str, unit: str | None) -> str:
     text = rest.strip()
     first, _, behind = text.partition(" ")
     if unit is None:
-        return text
+        half = _OF_A.match(text)
+        return text[half.end() :] if half else text
     if behind and first.casefold() in CONNECTORS:
         return behind
     return text[2:] if first[:2].casefold() in {"d'", "d’"} and len(first) > 2 else text

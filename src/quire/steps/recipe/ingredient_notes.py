@@ -18,9 +18,11 @@ halved quartered mashed drained rinsed julienned crumbled crushed torn trimmed p
 cored zested
 """.split())  # fmt: skip
 _MANNER = frozenset("finely roughly coarsely thinly thickly freshly lightly firmly loosely well very".split())
+_MEATS = frozenset("beef pork lamb veal turkey chicken meat".split())
 _PRODUCTS = frozenset("tomatoes tomato ice pineapple bread almonds".split())
 _TAIL = re.compile(
-    r"\s(?:(?:or )?to taste|optional|as (?:needed|desired|required)|if (?:desired|needed|using)"
+    r"\s(?:(?:thinly|finely|roughly|coarsely|freshly) (?:sliced|chopped|diced|grated|minced|shredded|ground)"
+    r"|(?:or )?to taste|optional|as (?:needed|desired|required)|if (?:desired|needed|using)"
     r"|(?:plus|\+) (?:more|extra)\b.{0,80}"
     r"|for (?:serving|garnish(?:ing)?|dusting|frying|greasing|brushing|sprinkling|decoration"
     r"|topping|drizzling|rolling)\b.{0,60}"
@@ -121,6 +123,8 @@ def _take_preparation(name: str, *, canned: bool) -> tuple[str, str]:
     ):
         count += 1
     rest = " ".join(words[count:])
+    if words[0].casefold() == "minced" and rest.split(" ", 1)[0].casefold() in _MEATS:
+        return name, ""
     if not count or not rest or canned or words[count].casefold() in _PRODUCTS:
         return name, ""
     return rest, " ".join(words[:count])

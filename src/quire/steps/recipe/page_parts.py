@@ -18,6 +18,7 @@ _MOST_HEADINGS = 40
 _LONGEST_PART = 400
 _HEADING_BONUS = 2.0
 _HINT_BONUS = 2.0
+_FOR_A_PART = re.compile(r"\w\s+(?:for|to|für|pour|per|para)\s+\w", re.IGNORECASE)
 _PROSE = re.compile(
     r"(?:as|this|the|these|those|you|i|we|if|it|here|there|my|for|when|make|feel|note)\b", re.IGNORECASE
 )
@@ -72,8 +73,11 @@ def _section(lines: Sequence[PageLine], place: int, own: Part) -> list[tuple[int
         line = lines[number]
         part = _heading_part(line)
         if part is own and not (part is Part.STEPS and line.level == 0):
-            if section:
+            # `Ingredients for the sauce` goes on with the list; a second `Ingredients` begins another one.
+            if section and not _FOR_A_PART.search(line.text):
                 break
+            if section:
+                section.append((number, line))
             continue
         if part is not None and (part is not Part.OTHER or line.level or not section or " " in line.text):
             break
@@ -89,7 +93,7 @@ def _section(lines: Sequence[PageLine], place: int, own: Part) -> list[tuple[int
 
 def _goes_on(lines: Sequence[PageLine], number: int, own: Part) -> bool:
     """Whether a heading of the same level only names a group: what follows is of the same kind."""
-    following = lines[number + 1 : number + 4]
+    following = [line for line in lines[number + 1 : number + 9] if not line.level][:3]
     likeness = ingredient_likeness if own is Part.INGREDIENTS else step_likeness
     return bool(following) and sum(likeness(line.text) >= 0.7 for line in following) * 2 > len(following)
 

@@ -9,12 +9,14 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from quire.steps.recipe.cooking_words import Part, part_of_heading
 from quire.tools.html_tree import HtmlElement
 
 _SKIPPED = frozenset("""
-script style noscript template svg button select option iframe object head nav footer aside textarea math
+script style noscript template svg select option iframe object head nav footer textarea math
 video audio canvas dialog
 """.split())  # fmt: skip
+_MAYBE = frozenset({"aside", "button"})
 _HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _LABELS = frozenset({"dt", "th", "legend", "caption", "summary"})
 _BOLD = frozenset({"b", "strong"})
@@ -40,11 +42,12 @@ _BLOCKS_OF_ROWS = (
     "article",
 )
 _LEFT_OUT = re.compile(
-    r"(?:^|[\s_-])(?:comments?|respond|sidebar|breadcrumbs?|cookie|newsletter|related|social|share"
+    r"(?:^|[\s_-])(?:comments?|respond|sidebar|breadcrumbs?|cookie-(?:banner|notice|consent|bar|popup)|newsletter|tagcloud|widget|related|social|share"
     r"|sharing|sr-only|screen-reader-text|visually-hidden|"
     r"advert(?:isement)?|popup|modal|pagination|site-footer|site-header|skip-link|toc|comment-list"
     r"|comment-respond)(?:$|[\s_-])"
 )
+_ABOUT_THE_POST = ("tag-", "category-", "cat-", "post-", "postid-", "recipe_")
 _HINTS = (
     ("ingredients", re.compile(r"ingr[eé]dient|zutat|(?:^|[\s_-])ing(?:s|-?list)(?:$|[\s_-])")),
     ("steps", re.compile(
@@ -55,7 +58,7 @@ _HINTS = (
 )  # fmt: skip
 _SPACES = re.compile(r"\s+")
 _MOST_LINES = 4_000
-_MOST_ELEMENTS = 40_000
+_MOST_ELEMENTS = 25_000
 _MOST_DEPTH = 300
 PSEUDO_HEADING = 7
 
@@ -117,11 +120,20 @@ def inline_text(element: HtmlElement) -> str:
 @lru_cache(maxsize=2048)
 def _read_classes(names: str) -> tuple[bool, str]:
     """Whether the element is left out, and its hint."""
-    lower = names.casefold()
+    # What a post is about stands in its classes, too: `category-cookie`, `tag-social`.
+    lower = " ".join(name for name in names.casefold().split() if not name.startswith(_ABOUT_THE_POST))
     hints = [hint for hint, pattern in _HINTS if pattern.search(lower)]
     left_out = bool(_LEFT_OUT.search(lower)) and not hints
     # `ingredients-and-instructions` says nothing about its parts.
     return left_out, "" if "ingredients" in hints and "steps" in hints else hints[0] if hints else ""
+
+
+def _is_of_recipe(element: HtmlElement) -> bool:
+    """Whether what is rarely text belongs to the recipe: a column of ingredients, a tab `Method`."""
+    text = inline_text(element)
+    if element.tag == "button":
+        return part_of_heading(text) in {Part.INGREDIENTS, Part.STEPS, Part.NOTES}
+    return "ingredient" in text[:1000].casefold() or "zutaten" in text[:1000].casefold()
 
 
 class _Walk:
@@ -150,6 +162,7 @@ class _Walk:
         if (
             not isinstance(tag, str)
             or tag in _SKIPPED
+            or (tag in _MAYBE and not _is_of_recipe(element))
             or depth > _MOST_DEPTH
             or len(self.lines) >= _MOST_LINES
             or self._elements >= _MOST_ELEMENTS
@@ -202,7 +215,7 @@ class _Walk:
                 in_item = False
         elif tag in _HEADINGS:
             level, joined, in_item = _HEADINGS[tag], True, False
-        elif tag in _LABELS:
+        elif tag in _LABELS or tag == "button":
             level = level or PSEUDO_HEADING
         elif tag == "tr" and next(element.iter(*_BLOCKS_OF_ROWS), None) is None and self._is_row(element):
             self._lists += not in_item

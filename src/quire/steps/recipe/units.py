@@ -38,6 +38,10 @@ pinch pinches dash dashes splash drizzle knob handful handfuls sprig sprigs bunc
 dollop sprinkle sprinkling prise pincée pizzico pizca
 """.split())  # fmt: skip
 _LONG = (
+    ("inch", "piece"),
+    ("inch", "pieces"),
+    ("inch", "knob"),
+    ("cm", "piece"),
     ("fluid", "ounces"),
     ("fluid", "ounce"),
     ("fl", "oz"),

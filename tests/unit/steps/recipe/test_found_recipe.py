@@ -32,7 +32,12 @@ def test_the_total_is_the_sum_where_none_is_given():
     assert make_draft(FOUND, RecipeSource(type="url")).total_time_minutes == 25
     parsed = make_parsed(FOUND, None)
     assert (parsed.estimated_time_minutes, parsed.servings) == (25, 4)
-    assert [part.text for part in parsed.ingredients] == list(FOUND.ingredients)
+    assert [part.text for part in parsed.ingredients] == [
+        "For the broth:",
+        "2 cups water",
+        "salt",
+        "1 leek, cut",
+    ]
 
 
 def test_what_one_lacks_the_other_fills():

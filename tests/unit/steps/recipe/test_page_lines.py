@@ -86,3 +86,40 @@ def test_notes_and_labels_around_the_recipe_are_found():
 
     assert (found.title, found.prep_minutes, found.notes) == ("Soup", 5, ("Good with bread.",))
     assert found.description == "A warm soup for cold days and long nights."
+
+
+def test_a_column_of_ingredients_and_named_buttons_are_text():
+    html = "<aside><h2>Ingredients</h2><p>1 egg</p></aside><aside>Buy me</aside><button>Method</button><button>Print</button><p>Mix.</p>"
+
+    assert lines(html) == [
+        ("Ingredients", 2, False),
+        ("1 egg", 0, False),
+        ("Method", PSEUDO_HEADING, False),
+        ("Mix.", 0, False),
+    ]
+
+
+def test_a_post_about_cookies_is_not_taken_for_a_banner():
+    assert lines("<div class='post-1 category-cookie tag-social'>1 egg</div>") == [("1 egg", 0, False)]
+    assert lines("<div class='cookie-banner'>We use cookies</div>") == []
+
+
+def test_headings_of_parts_go_on_with_the_list_and_the_steps():
+    tree = parse_tree(
+        "<h1>Mantu</h1><h3>Ingredients for Filling</h3><ul><li>2 cups onions</li><li>1 tsp salt</li></ul><h3>Ingredients for the Dip</h3>"
+        "<ul><li>1 cup yogurt</li></ul><h3>Method for Filling</h3><h4>Step 1</h4><p>Heat the pan.</p><h4>Step 2</h4><p>Add the salt.</p>"
+        "<h3>Making the Mantu</h3><h4>Step 1</h4><p>Roll the dough.</p><h4>Step 2</h4><p>Fold it.</p><h3>Related Recipes:</h3><p>Bake a cake.</p>"
+    )
+    found = find_in_text(tree, PageHead(tree, "https://a.b/"))
+
+    assert [line for line in found.ingredients if line not in found.groups] == [
+        "2 cups onions",
+        "1 tsp salt",
+        "1 cup yogurt",
+    ]
+    assert [step for step in found.steps if step != "Making the Mantu"] == [
+        "Heat the pan.",
+        "Add the salt.",
+        "Roll the dough.",
+        "Fold it.",
+    ]

@@ -9,7 +9,7 @@ from tests.situations.recipe_cards import CARDS, add_noise
 from tests.situations.recipe_texts import read_truth, recipe_texts
 
 from quire.model.errors import Reject
-from quire.model.recipe import RecipeSource
+from quire.model.recipe import RecipeDraft, RecipeSource
 from quire.steps.recipe.ingredient import parse_ingredient
 from quire.steps.recipe.text_recipe import read_ocr_texts, structure_text
 
@@ -121,6 +121,13 @@ def test_the_hint_is_the_title_where_the_text_has_none():
     assert structure_text(text, source=SOURCE, title_hint="Buttered toast").title == "Buttered toast"
 
 
+def draft_or_refusal(text: str) -> RecipeDraft | str:
+    try:
+        return structure_text(text, source=SOURCE)
+    except Reject as refusal:
+        return refusal.code
+
+
 def code_of(texts: list[str], confidences: list[float]) -> str:
     with pytest.raises(Reject) as refusal:
         read_ocr_texts(texts, confidences, source=SOURCE)
@@ -182,10 +189,10 @@ def test_the_pages_of_a_recipe_are_joined_in_order():
     ).map("\n".join)
 )
 def test_no_text_makes_the_rules_raise_anything_but_a_refusal(text: str):
-    try:
-        draft = structure_text(text, source=SOURCE)
-    except Reject as refusal:
-        assert refusal.code == "text_structuring_failed"
+    draft = draft_or_refusal(text)
+
+    if isinstance(draft, str):
+        assert draft == "text_structuring_failed"
     else:
         assert draft.ingredients
         assert draft.steps
@@ -196,7 +203,5 @@ def test_no_text_makes_the_rules_raise_anything_but_a_refusal(text: str):
 )
 def test_a_hostile_text_comes_to_an_end(sign: str):
     text = f"Title\nIngredients\n1 cup a\n{sign * (400_000 // len(sign))}"
-    try:
-        structure_text(text, source=SOURCE)
-    except Reject as refusal:
-        assert refusal.code == "text_structuring_failed"
+
+    assert draft_or_refusal(text)
