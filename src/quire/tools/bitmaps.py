@@ -28,7 +28,8 @@ def shrink(bitmap: PageBitmap, factor: float) -> PageBitmap:
     if factor <= 1:
         return bitmap
     picture: Any = vips.from_pixels(*bitmap)
-    return vips.to_bitmap(picture.resize(1 / factor, kernel="lanczos3"))
+    across, down = (max(1 / factor, 1 / side) for side in (bitmap.width, bitmap.height))
+    return vips.to_bitmap(picture.resize(across, vscale=down, kernel="lanczos3"))
 
 
 def straighten(bitmap: PageBitmap, degrees: float) -> PageBitmap:

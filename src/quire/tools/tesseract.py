@@ -15,7 +15,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from quire.model.errors import Misconfigured, Retry
+from quire.model.errors import Misconfigured, Reject, Retry
 from quire.model.page_text import PageText
 from quire.model.probe import Probe
 from quire.tools.bitmaps import turned_size
@@ -86,10 +86,13 @@ class Tesseract:
 
     def read_page(self, drawn: PageBitmap, dpi: int, *, seconds: float = 0.0) -> PageText:
         """The text with its places. Raises Retry (`ocr_engine_error`) when Tesseract gives up, or needs
-        longer than `seconds`; 0: as long as it takes.
+        longer than `seconds` (0: as long as it takes), Reject for sides longer than it can count.
         """
         if max(drawn.width, drawn.height) > _LONGEST_SIDE:
-            raise _failed(f"a side of the picture is longer than {_LONGEST_SIDE} pixels")
+            raise Reject(
+                f"Tesseract reads no picture with a side of more than {_LONGEST_SIDE} pixels: cut it up",
+                code="ocr_engine_error",
+            )
         with self._lock, _shown(self._api, drawn, dpi) as api:
             try:
                 finished = api.Recognize(int(seconds * 1000))

@@ -1,8 +1,7 @@
 """Collects what Tesseract has recognised: words, lines and paragraphs, with their places on the upright page.
 
 Tesseract reads blocks that lie on their side by itself, and tells places on the picture as it was given; here
-they are turned with the page. In English the word I is often read as a bar or a one;
-that is put right.
+they are turned with the page. In English the word I is often read as a bar or a one; that is put right.
 """
 
 import re
@@ -21,10 +20,11 @@ _QUOTES = "'\"\u2018\u2019\u201c\u201d"
 _BAR = re.compile(rf"(?P<before>[{_QUOTES}(]*)[|\[](?P<after>[.,;:!?{_QUOTES})]*)")
 _SMALL_WORD = re.compile(r"[a-z][a-z'\u2019-]*[.,;:!?]?")
 # After the word I, and hardly ever after the number: "1 can" and "1 may" are left alone.
-_VERBS = frozenset(
-    "am was had have will would could should did knew ran saw felt thought think said went came took found "
-    "began looked stood heard tried know cannot shall must".split()
-)
+_AFTER_I = """
+am was had have will would could should did knew ran saw felt thought think said went came took found began
+looked stood heard tried know cannot shall must
+"""
+_VERBS = frozenset(_AFTER_I.split())
 _MOST_BARS = 2  # of a line of prose; tables have more
 
 
