@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 # The steps that every worker has: those that exist alone, and those of built-in pipelines.
-STEP_MODULES = ("quire.steps.registry", "quire.pipelines.registry")
+STEP_MODULES = ("quire.steps.registry", "quire.pipelines.ocr")
 
 
 class WorkerPipeline(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ could not be read reliably stands in `letter.doubtful.txt` and never among the t
 """
 
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 from msgspec import structs
@@ -235,7 +234,4 @@ def _describe(reading: ReadingOptions) -> dict[str, object]:
     }
 
 
-@cache
-def list_steps() -> dict[str, Step]:
-    """Its steps by the names under which workers find them, which `pipelines.registry` has too."""
-    return build_ocr().steps()
+STEPS: dict[str, Step] = build_ocr().steps()

@@ -1,7 +1,5 @@
 """The pipeline `ocr` as a plan, and its steps called alone."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +8,7 @@ from tests.situations.scans import make_read, write_scan
 from quire import Reject
 from quire.model.files import File
 from quire.model.plan import digest_of
-from quire.pipelines import ocr, registry
+from quire.pipelines import ocr
 from quire.steps.ocr.options import ReadingOptions
 from quire.steps.ocr.parts import list_pages
 from quire.steps.ocr.read_pages import LookedAt, pack
@@ -91,16 +89,3 @@ def test_only_the_outputs_that_are_asked_for_are_written(tmp_path: Path):
     assert [one.name for one in made] == ["alto.xml"]
     made, _ = run_step(ocr.write_text, source, {**values, "outputs": ocr.OUTPUTS, "read": None})
     assert made == ()
-
-
-def test_workers_find_its_steps_without_loading_the_pipeline_first():
-    real = ocr.list_steps()
-    assert registry.STEPS.keys() == real.keys()
-    options = {"tessdata": "/srv/tessdata"}
-    for name, step in registry.STEPS.items():
-        same = real[name]
-        assert (step.version, step.needs_source) == (same.version, same.needs_source), name
-        folders = [one.sandbox and one.sandbox(options) for one in (step, same)]
-        assert folders[0] == folders[1], name
-    script = "import sys, quire.pipelines.registry; sys.exit('quire.authoring.pipeline' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
