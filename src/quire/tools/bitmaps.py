@@ -19,12 +19,17 @@ def turn(bitmap: PageBitmap, degrees: int) -> PageBitmap:
     return vips.to_bitmap((picture.rot90, picture.rot180, picture.rot270)[quarters - 1]())
 
 
+def turned_size(bitmap: PageBitmap, degrees: int) -> tuple[int, int]:
+    return (bitmap.height, bitmap.width) if degrees % 180 else (bitmap.width, bitmap.height)
+
+
 def shrink(bitmap: PageBitmap, factor: float) -> PageBitmap:
     """Smaller by the factor (2: half as wide), with a filter that keeps thin strokes."""
     if factor <= 1:
         return bitmap
     picture: Any = vips.from_pixels(*bitmap)
-    return vips.to_bitmap(picture.resize(1 / factor, kernel="lanczos3"))
+    across, down = (max(1 / factor, 1 / side) for side in (bitmap.width, bitmap.height))
+    return vips.to_bitmap(picture.resize(across, vscale=down, kernel="lanczos3"))
 
 
 def straighten(bitmap: PageBitmap, degrees: float) -> PageBitmap:

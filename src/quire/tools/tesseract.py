@@ -15,9 +15,10 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from quire.model.errors import Misconfigured, Retry
+from quire.model.errors import Misconfigured, Reject, Retry
 from quire.model.page_text import PageText
 from quire.model.probe import Probe
+from quire.tools.bitmaps import turned_size
 from quire.tools.page_geometry import join_text, weigh_confidence
 from quire.tools.pdfium import PageBitmap
 from quire.tools.tesseract_page import collect_paragraphs
@@ -85,10 +86,13 @@ class Tesseract:
 
     def read_page(self, drawn: PageBitmap, dpi: int, *, seconds: float = 0.0) -> PageText:
         """The text with its places. Raises Retry (`ocr_engine_error`) when Tesseract gives up, or needs
-        longer than `seconds`; 0: as long as it takes.
+        longer than `seconds` (0: as long as it takes), Reject for sides longer than it can count.
         """
         if max(drawn.width, drawn.height) > _LONGEST_SIDE:
-            raise _failed(f"a side of the picture is longer than {_LONGEST_SIDE} pixels")
+            raise Reject(
+                f"Tesseract reads no picture with a side of more than {_LONGEST_SIDE} pixels: cut it up",
+                code="ocr_engine_error",
+            )
         with self._lock, _shown(self._api, drawn, dpi) as api:
             try:
                 finished = api.Recognize(int(seconds * 1000))
@@ -99,7 +103,7 @@ class Tesseract:
             paragraphs, rotation = collect_paragraphs(
                 api, drawn.width, drawn.height, english="eng" in self.language.split("+")
             )
-        width, height = (drawn.height, drawn.width) if rotation % 180 else (drawn.width, drawn.height)
+        width, height = turned_size(drawn, rotation)
         return PageText(
             width=width,
             height=height,

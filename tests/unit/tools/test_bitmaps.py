@@ -28,6 +28,11 @@ def test_made_smaller_but_never_larger():
     assert bitmaps.shrink(grey, 0.5) is grey
 
 
+def test_a_thin_picture_does_not_shrink_to_nothing():
+    thin = bitmaps.shrink(PageBitmap(memoryview(b"\x40" * 5000), 5000, 1, 1), 10)
+    assert (thin.width, thin.height) == (500, 1)
+
+
 def test_made_level_on_white_without_losing_a_corner():
     colours = PageBitmap(memoryview(b"\x00" * 300 * 100), 100, 100, 3)
     level = bitmaps.straighten(colours, 10)

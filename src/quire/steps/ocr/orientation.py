@@ -20,6 +20,7 @@ _MOST_TILTED = 16  # degrees
 _COARSE, _FINE = 2.0, 0.5
 _CLEARER = 1.15  # times as uneven as the rows of the picture as it is
 _LEAST_TILT = 1.0
+_LEAST_SIDE, _LEAST_ROWS = 64, 32  # pixels: below there are no lines to make level
 
 
 class OrientationGuide:
@@ -74,7 +75,11 @@ def weigh_reading(found: PageText) -> float:
 
 def find_tilt(bitmap: PageBitmap) -> float:
     """The angle in degrees, clockwise, that makes the lines of the page level; 0 where none is clear."""
+    if min(bitmap.width, bitmap.height) < _LEAST_SIDE:
+        return 0.0
     small = bitmaps.shrink(bitmap, max(bitmap.width, bitmap.height) / _TILT_SIDE)
+    if min(small.width, small.height) < _LEAST_ROWS:
+        return 0.0
     picture: Any = vips.from_pixels(*small)
     grey = (picture if small.bands == 1 else picture.colourspace("b-w")).invert()
     inside = grey.gravity("centre", grey.width, grey.height)

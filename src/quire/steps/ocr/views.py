@@ -33,17 +33,16 @@ class PictureView(Struct, frozen=True):
     tilt: float = 0.0
 
     def read(self, read: ReadBitmap) -> PageText:
-        if not self.tilt:
-            found = read(self.bitmap, self.dpi)
-        else:
-            straight = bitmaps.straighten(self.bitmap, self.tilt)
-            found = read(straight, self.dpi)
-            if not found.rotation:
-                tilt = Tilt(
-                    self.tilt, self.bitmap.width, self.bitmap.height, (straight.width, straight.height)
-                )
-                found = tilt.place_page(found)
+        found = read(self.bitmap, self.dpi) if not self.tilt else self._read_level(read)
         return structs.replace(found, rotation=(self.rotation + found.rotation) % 360)
+
+    def _read_level(self, read: ReadBitmap) -> PageText:
+        level = bitmaps.straighten(self.bitmap, self.tilt)
+        found = read(level, self.dpi)
+        if found.rotation:  # it was no tilt: places cannot be told on the page as it lies
+            return read(self.bitmap, self.dpi)
+        size = level.width, level.height
+        return Tilt(self.tilt, self.bitmap.width, self.bitmap.height, size).place_page(found)
 
     def turn(self, quarter: int) -> "PictureView":
         return PictureView(bitmaps.turn(self.bitmap, quarter), self.dpi, (self.rotation + quarter) % 360)
