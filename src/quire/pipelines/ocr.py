@@ -234,4 +234,5 @@ def _describe(reading: ReadingOptions) -> dict[str, object]:
     }
 
 
+# Made when a worker starts: in a sandbox the modules behind it could not read what they read when loaded.
 STEPS: dict[str, Step] = build_ocr().steps()
