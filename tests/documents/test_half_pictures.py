@@ -249,6 +249,18 @@ def test_a_picture_in_a_pdf_that_does_not_say_what_it_is_is_damaged(word, corpus
     assert refusal.value.code == "corrupt"
 
 
+def test_a_stream_of_a_pdf_whose_dictionary_cannot_be_read_is_damaged(corpus, run_step, tmp_path):
+    """Bytes that are gone can make a picture the content of its page, which would be blank."""
+    source = write_scan(tmp_path / "scan.pdf", saved(corpus))
+    whole = source.read_bytes()
+    assert whole.count(b"/BitsPerComponent") == 1
+    source.write_bytes(whole.replace(b"/BitsPerComponent", b"\0\0\0\0\0\0\0\0component"))
+
+    with pytest.raises(Reject, match="page 1: a picture is damaged") as refusal:
+        run_step("pdf_split", source, pages="images")
+    assert refusal.value.code == "corrupt"
+
+
 def test_a_picture_in_a_pdf_that_begins_as_no_jpeg_does_is_damaged(corpus, run_step, tmp_path):
     """The renderer looks further for the next marker, other readers show nothing."""
     jpeg = saved(corpus)
