@@ -318,3 +318,17 @@ def test_a_tiff_whose_predictor_cannot_be_read_is_damaged(corpus, run_step, tmp_
     with pytest.raises(Reject) as refusal:
         run_step("tiff_to_jpeg", tmp_path / "damaged.tif")
     assert refusal.value.code == "corrupt"
+
+
+def test_a_fax_whose_only_plane_is_said_to_be_separate_is_no_black_page(corpus, run_step, tmp_path):
+    out = BytesIO()
+    with Image.open(corpus / "tiff" / "fax4.tiff") as picture:
+        picture.convert("1").save(out, "TIFF", compression="group4")
+    whole, entry = out.getvalue(), b"\x1c\x01\x03\x00\x01\x00\x00\x00\x01\x00"
+    assert whole.count(entry) == 1
+    source = tmp_path / "fax.tif"
+    source.write_bytes(whole.replace(entry, entry[:-2] + b"\x02\x00"))
+
+    (made,) = run_step("tiff_to_jpeg", source).files
+    with Image.open(made.path) as page:
+        assert page.convert("L").getextrema() == (0, 255)
