@@ -249,6 +249,18 @@ def test_a_picture_in_a_pdf_that_does_not_say_what_it_is_is_damaged(word, corpus
     assert refusal.value.code == "corrupt"
 
 
+def test_a_stream_of_a_pdf_whose_dictionary_cannot_be_read_is_damaged(corpus, run_step, tmp_path):
+    """Bytes that are gone can make a picture the content of its page, which would be blank."""
+    source = write_scan(tmp_path / "scan.pdf", saved(corpus))
+    whole = source.read_bytes()
+    assert whole.count(b"/BitsPerComponent") == 1
+    source.write_bytes(whole.replace(b"/BitsPerComponent", b"\0\0\0\0\0\0\0\0component"))
+
+    with pytest.raises(Reject, match="page 1: a picture is damaged") as refusal:
+        run_step("pdf_split", source, pages="images")
+    assert refusal.value.code == "corrupt"
+
+
 def test_a_picture_in_a_pdf_that_begins_as_no_jpeg_does_is_damaged(corpus, run_step, tmp_path):
     """The renderer looks further for the next marker, other readers show nothing."""
     jpeg = saved(corpus)
@@ -306,3 +318,17 @@ def test_a_tiff_whose_predictor_cannot_be_read_is_damaged(corpus, run_step, tmp_
     with pytest.raises(Reject) as refusal:
         run_step("tiff_to_jpeg", tmp_path / "damaged.tif")
     assert refusal.value.code == "corrupt"
+
+
+def test_a_fax_whose_only_plane_is_said_to_be_separate_is_no_black_page(corpus, run_step, tmp_path):
+    out = BytesIO()
+    with Image.open(corpus / "tiff" / "fax4.tiff") as picture:
+        picture.convert("1").save(out, "TIFF", compression="group4")
+    whole, entry = out.getvalue(), b"\x1c\x01\x03\x00\x01\x00\x00\x00\x01\x00"
+    assert whole.count(entry) == 1
+    source = tmp_path / "fax.tif"
+    source.write_bytes(whole.replace(entry, entry[:-2] + b"\x02\x00"))
+
+    (made,) = run_step("tiff_to_jpeg", source).files
+    with Image.open(made.path) as page:
+        assert page.convert("L").getextrema() == (0, 255)

@@ -33,6 +33,7 @@ _OTHERS = frozenset(
     }
 )
 _KNOWN = frozenset({_JPEG, *_DEFLATE, *_OTHERS})
+_MADE_UP = "/QPDFFake"  # qpdf's names for what stands in a dictionary without one
 _JPEG_END = b"\xff\xd9"
 _PIECE = 1 << 20
 _MOST_INFLATED = 1 << 30  # bytes of a document; what follows is left to the renderer
@@ -59,6 +60,8 @@ class StreamChecker:
 
     def _check_stream(self, stream: Any) -> None:
         names = _filters(stream, self._library)
+        if any(key.startswith(_MADE_UP) for key, _ in stream.items()):
+            raise refusals.corrupt("what it says of itself cannot be read")
         if stream.get("/Subtype") == "/Image":
             _check_described(stream, names)
         if unknown := next((name for name in names if name not in _KNOWN), None):

@@ -72,6 +72,7 @@ class TiffPage(Struct, frozen=True, kw_only=True):
     turned: bool = False  # stored rotated
     whole_numbers: bool = True  # samples from 0 upwards, not signed ones or fractions
     odd: bool = False  # a kind that only the second decoder reads
+    lone_plane: bool = False  # its only sample is said to be in a plane of its own
     among: int = 1  # so many directories are in the file
     directory: int = 0  # where its directory lies, and where in it the way to the next one
     next_at: int = 0
@@ -144,7 +145,10 @@ def _page(index: int, tags: _Tags, place: "_Place") -> TiffPage:
         whole_numbers=first.get(_SAMPLE_FORMAT, 1) == 1,
         odd=first.get(_COMPRESSION) == _OLD_JPEG_COMPRESSION
         or first.get(_PHOTOMETRIC) == _LAB
-        or (_TILE_HEIGHT in first and first.get(_PLANAR) == _SEPARATE_PLANES),
+        or (
+            first.get(_PLANAR) == _SEPARATE_PLANES and (_TILE_HEIGHT in first or first.get(_SAMPLES, 1) == 1)
+        ),
+        lone_plane=first.get(_PLANAR) == _SEPARATE_PLANES and first.get(_SAMPLES, 1) == 1,
         directory=place.offset,
         next_at=place.next_at,
         word=place.word,

@@ -293,6 +293,8 @@ class _Input:
     def checked(self) -> Iterator[Self]:
         if self._content_type == "image/png":
             png.check_sums(self._path)
+        if self._page and self._page.lone_plane:
+            raise refusals.unsupported("libvips makes a black page of a lone plane")
         if self._page:
             tiff_parts.check(self._path, self._page, check_jpeg)
         _complaints.clear()
