@@ -19,6 +19,7 @@ SECTIONS = (
     "library",
     "library_convert",
     "library_ingest",
+    "ocr",
     "queues",
     "recipes",
 )

@@ -75,6 +75,10 @@ def test_pictures_are_read_while_the_caller_waits(client):
     assert 20 < top < 60
     assert width > 3 * height > 60
     assert second["blocks"] == []
+    for provider, name in (("tesseract", "tesseract"), ("rapidocr", "paddleocr")):
+        chosen = {"image": encoded(draw_words(WORDS)), "provider": provider}
+        (one,) = client.post("/v1/ocr/batch", json=chosen).json()["results"]
+        assert (one["provider_used"], one["meta"]["is_valid"]) == (name, True)
     plain = {"image": encoded(draw_words(WORDS)), "options": {"return_boxes": False}}
     assert client.post("/v1/ocr/batch", json=plain).json()["results"][0]["blocks"] == []
     meta = answer.json()["meta"]
@@ -123,7 +127,8 @@ def test_a_job_without_text_fails_with_its_code(client, server):
         {"image": {"kind": "ftp", "value": "x"}},
         {"image": {"kind": "s3", "value": ""}},
         {"image": {"base64": "QUJD"}, "images": [{"base64": "QUJD"}]},
-        {"image": {"base64": "QUJD"}, "provider": "tesseract"},
+        {"image": {"base64": "QUJD"}, "provider": "easyocr"},
+        {"image": {"base64": "QUJD"}, "provider": "\u0000"},
         {"image": {"base64": "QUJD"}, "options": {"language": "x" * 41}},
         {"images": [{"base64": "QUJD"}] * 101},
         [],

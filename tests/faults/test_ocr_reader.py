@@ -7,6 +7,7 @@ import pytest
 
 from quire.assembly import picture_reading
 from quire.model.errors import QuireError, Reject, Retry, Unavailable
+from quire.ocr.port import PictureWish
 from quire.settings import load
 
 pytestmark = pytest.mark.slow
@@ -23,11 +24,11 @@ async def reading(folder, monkeypatch, **overrides):
         yield reader.reader, scratch
 
 
-async def read(opened, said, *, language="en"):
+async def read(opened, said):
     reader, scratch = opened
     path = scratch / f"picture-{abs(hash(said))}"
     await asyncio.to_thread(path.write_text, said)
-    return await reader.read(path, language=language)
+    return await reader.read(path, PictureWish())
 
 
 async def refusal(opened, said):

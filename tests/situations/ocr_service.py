@@ -11,6 +11,7 @@ from quire.model.errors import QuireError, Reject, Retry
 from quire.model.page_text import PageText
 from quire.ocr.image_jobs import ImageReading
 from quire.ocr.image_refs import ImageSources
+from quire.ocr.port import PictureWish
 from quire.testing.time import CountingIds
 
 RECIPES = "jarvis.recipes.jobs"
@@ -27,8 +28,8 @@ class SayingReader:
         self.languages: list[str] = []
         self.paths: list[Path] = []
 
-    async def read(self, path: Path, *, language: str, places: bool = False) -> PageText:  # noqa: ARG002
-        self.languages.append(language)
+    async def read(self, path: Path, wish: PictureWish) -> PageText:
+        self.languages.append(wish.language)
         self.paths.append(path)
         said = path.read_bytes().decode()
         fault = self._find_fault(said)

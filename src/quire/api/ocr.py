@@ -21,11 +21,13 @@ from quire.model.errors import Misconfigured, Reject
 from quire.model.page_text import TextLine, Tier
 from quire.ocr.image_jobs import InlineImage
 from quire.ocr.image_refs import MAX_IMAGE_BYTES
+from quire.ocr.port import PictureWish
 from quire.ocr.service import COMPLETED, MAX_BATCH_IMAGES, OcrJob, OcrService
 
 # Pictures as base64 within JSON: one of the largest, or many of the usual size.
 MAX_BODY_BYTES = 64 << 20
 _GROUP = "OCR"
+AUTO = "auto"  # whichever engine reads it
 _LONGEST_LANGUAGE = 40
 # Engines as the published service calls them, where it does not call them like the tier.
 _PROVIDERS = {Tier.LLM_LOCAL: "llm_proxy_vision", Tier.LLM_CLOUD: "llm_proxy_cloud"}
@@ -54,12 +56,12 @@ class OcrBodyOptions(Struct, kw_only=True):
 
 
 class OcrBody(Struct, kw_only=True):
-    """One `image`, or several `images` or `image_refs`."""
+    """One `image`, or several `images` or `image_refs`. A `provider` can be chosen for pictures read now."""
 
     image: OcrImage | None = None
     images: list[OcrImage] | None = None
     image_refs: list[OcrImage] | None = None
-    provider: str = "auto"
+    provider: str = AUTO
     document_id: str | None = None
     options: OcrBodyOptions | None = None
 
@@ -163,11 +165,14 @@ async def show_queue(context: ApiContext, request: ApiRequest, caller: Caller) -
 
 async def submit_job(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     service = _service(context)
-    images, options = await _read_images(request, most=MAX_IMAGES)
+    images, body = await _read_images(request, most=MAX_IMAGES)
+    wish = _wish_of(body)
+    if wish.tiers:
+        raise _bad_request(
+            "provider: only `auto` for pictures that are read later; their worker has its engines"
+        )
     correlation = request.headers.get("x-correlation-id", "")[:200] or None
-    job = await service.submit(
-        images, language=_language_of(options), owner=caller.owner, request_id=correlation
-    )
+    job = await service.submit(images, language=wish.language, owner=caller.owner, request_id=correlation)
     receipt = OcrJobReceipt(job_id=job.job_id, status=job.status, created_at=job.created_at)
     return json_response(receipt, status=202)
 
@@ -180,16 +185,16 @@ async def show_job(context: ApiContext, request: ApiRequest, caller: Caller) -> 
 async def read_batch(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
     service, clock = _service(context), context.ingest.clock
     async with service.admitting():
-        images, options = await _read_images(request, most=MAX_BATCH_IMAGES)
+        images, body = await _read_images(request, most=MAX_BATCH_IMAGES)
         began = clock.monotonic()
-        found = await service.read_now(images, language=_language_of(options), places=options.return_boxes)
+        found = await service.read_now(images, _wish_of(body))
         texts = [_describe_text(one.text, one.lines) for one in found]
     used = {one.provider_used for one in texts if one.meta.is_valid}
     meta = OcrBatchMeta(
         total_images=len(texts),
         valid_images=sum(one.meta.is_valid for one in texts),
         total_duration_ms=round((clock.monotonic() - began) * 1000, 2),
-        provider_used=used.pop() if len(used) == 1 else "auto",
+        provider_used=used.pop() if len(used) == 1 else AUTO,
     )
     return json_response(OcrBatchTexts(results=texts, meta=meta))
 
@@ -200,16 +205,12 @@ def _service(context: ApiContext) -> OcrService:
     return context.ocr
 
 
-async def _read_images(
-    request: ApiRequest, *, most: int
-) -> tuple[list[ImageRef | InlineImage], OcrBodyOptions]:
-    """The pictures of the body, numbered in their order. Raises Reject."""
+async def _read_images(request: ApiRequest, *, most: int) -> tuple[list[ImageRef | InlineImage], OcrBody]:
+    """The body, and its pictures numbered in their order. Raises Reject."""
     try:
         body = msgspec.convert(await read_json(request, limit=MAX_BODY_BYTES), OcrBody)
     except msgspec.ValidationError as error:
         raise _bad_request(str(error)) from error
-    if body.provider != "auto":
-        raise _bad_request("provider: only `auto` can be chosen; the setting ocr.tiers names the engines")
     listed = [[body.image] if body.image is not None else None, body.images, body.image_refs]
     given = [one for one in listed if one is not None]
     if len(given) != 1:
@@ -217,11 +218,17 @@ async def _read_images(
     if not 1 <= len(given[0]) <= most:
         raise _bad_request(f"give 1 to {most} pictures")
     images = [await _read_image(one, index) for index, one in enumerate(given[0])]
-    return images, body.options or OcrBodyOptions()
+    return images, body
 
 
-def _language_of(options: OcrBodyOptions) -> str:
-    return options.language or next(iter(options.language_hints or ()), "") or "en"
+def _wish_of(body: OcrBody) -> PictureWish:
+    options = body.options or OcrBodyOptions()
+    tiers = {name: tier.value for tier, name in _PROVIDERS.items()} | {"rapidocr": Tier.PADDLEOCR.value}
+    return PictureWish(
+        language=options.language or next(iter(options.language_hints or ()), "") or "en",
+        places=options.return_boxes,
+        tiers=() if body.provider == AUTO else (tiers.get(body.provider, body.provider),),
+    )
 
 
 async def _read_image(image: OcrImage, index: int) -> ImageRef | InlineImage:

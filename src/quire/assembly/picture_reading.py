@@ -24,7 +24,7 @@ from quire.model.page_text import PageText, Tier
 from quire.ocr.image_jobs import ImageReading
 from quire.ocr.image_refs import ImageSources
 from quire.ocr.picture_reader import PoolPictureReader
-from quire.ocr.port import PictureTextReader
+from quire.ocr.port import PictureTextReader, PictureWish
 from quire.ocr.stored_pictures import StoredPictures
 from quire.settings import Settings, worker_environment
 from quire.system import LoopSignal, SystemClock
@@ -148,14 +148,14 @@ class LateReader:
         self._opening = asyncio.Lock()
         self._reader: PoolPictureReader | None = None
 
-    async def read(self, path: Path, *, language: str, places: bool = False) -> PageText:
+    async def read(self, path: Path, wish: PictureWish) -> PageText:
         async with self._opening:
             if self._reader is None or self._reader.is_broken:
                 await self._stack.aclose()
                 opened = await self._stack.enter_async_context(open_reader(self._settings, self._scratch))
                 self._reader = opened.reader
             reader = self._reader
-        return await reader.read(path, language=language, places=places)
+        return await reader.read(path, wish)
 
     async def close(self) -> None:
         await self._stack.aclose()

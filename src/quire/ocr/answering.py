@@ -20,6 +20,7 @@ from quire.model.envelope_writing import build_completion, build_failed_completi
 from quire.model.envelopes import MAX_ENVELOPE_BYTES, BadEnvelope, OcrCompleted, OcrErrorCode, OcrRequest
 from quire.model.errors import Reject
 from quire.ocr.image_jobs import ImageReading, ImageResult, read_images
+from quire.ocr.port import PictureWish
 from quire.queues.port import LeasedMessage, Message, MessageQueues
 
 MAX_ATTEMPTS = 3
@@ -96,7 +97,7 @@ class OcrAnswerer:
             self._tell(OcrEventKind.CANCELLED, message, (), began)
             return
         results = await read_images(
-            self._reading, message.payload.image_refs, message.payload.options.language
+            self._reading, message.payload.image_refs, PictureWish(language=message.payload.options.language)
         )
         if _may_get_better(results) and message.attempt < self._rules.max_attempts:
             await self._send_again(message)

@@ -18,7 +18,7 @@ from quire.model.errors import QuireError, Retry, Unavailable
 from quire.model.ids import Ids
 from quire.model.page_text import PageText, TextLine, Tier
 from quire.ocr.image_refs import ImageSources, load_image
-from quire.ocr.port import PictureTextReader
+from quire.ocr.port import PictureTextReader, PictureWish
 
 LOAD_TRIES = 3
 FIRST_PAUSE_SECONDS = 0.2
@@ -58,29 +58,27 @@ class ImageReading(Struct, frozen=True, kw_only=True):
 
 
 async def read_images(
-    reading: ImageReading, images: Collection[ImageRef | InlineImage], language: str, *, places: bool = False
+    reading: ImageReading, images: Collection[ImageRef | InlineImage], wish: PictureWish
 ) -> list[ImageResult]:
     """In the order of their indices. Raises Unavailable when this machine reads no pictures at all: that is
     no result of the job.
     """
+    # What is no language must not reach the engines.
+    valid = wish if _LANGUAGE.fullmatch(wish.language) else structs.replace(wish, language="en")
     ordered = sorted(images, key=lambda image: image.index)
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(_read_image(reading, image, language, places=places)) for image in ordered
-            ]
+            tasks = [group.create_task(_read_image(reading, image, valid)) for image in ordered]
     except* Unavailable as errors:
         raise errors.exceptions[0] from errors
     return [task.result() for task in tasks]
 
 
-async def _read_image(
-    reading: ImageReading, image: ImageRef | InlineImage, language: str, *, places: bool
-) -> ImageResult:
-    spoken = language if _LANGUAGE.fullmatch(language) else "en"
+async def _read_image(reading: ImageReading, image: ImageRef | InlineImage, wish: PictureWish) -> ImageResult:
+    spoken = wish.language
     try:
         async with reading.places:
-            page = await _read_page(reading, image, spoken, places=places)
+            page = await _read_page(reading, image, wish)
     except Unavailable:
         raise
     except QuireError as error:
@@ -109,15 +107,13 @@ def _build_text(index: int, page: PageText, language: str, max_bytes: int) -> Im
     return structs.replace(made, truncated=made.truncated or was_cut)
 
 
-async def _read_page(
-    reading: ImageReading, image: ImageRef | InlineImage, language: str, *, places: bool
-) -> PageText:
+async def _read_page(reading: ImageReading, image: ImageRef | InlineImage, wish: PictureWish) -> PageText:
     data = image.data if isinstance(image, InlineImage) else await _load(reading, image)
     path = reading.folder / f"picture-{reading.ids.ulid()}"
     try:
         await asyncio.to_thread(_write_private, path, data)
         del data  # the engine needs the memory
-        return await reading.reader.read(path, language=language, places=places)
+        return await reading.reader.read(path, wish)
     finally:
         with suppress(OSError):
             path.unlink(missing_ok=True)

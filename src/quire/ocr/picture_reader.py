@@ -21,6 +21,7 @@ from quire.model.files import File
 from quire.model.page_text import PageText
 from quire.model.signal import Signal
 from quire.model.work import Compute, Order, Outcome, Report, StepCall, StepResult
+from quire.ocr.port import PictureWish
 from quire.steps.ocr import service_steps
 
 TRIES = 2
@@ -80,18 +81,18 @@ class PoolPictureReader:
                     waiting.set_exception(_out_of_order(self._broken))
             raise
 
-    async def read(self, path: Path, *, language: str, places: bool = False) -> PageText:
+    async def read(self, path: Path, wish: PictureWish) -> PageText:
         """Raises Reject or Retry, with a code of the contract; Unavailable when no process can be started."""
         async with self._places:
             for tried in range(1, TRIES + 1):
-                report = await self._run_order(path, language, places=places)
+                report = await self._run_order(path, wish)
                 if report.outcome not in _AGAIN or tried == TRIES or report.error_class in _MACHINE_FAULTS:
                     break
         if report.result is None:
             raise _explain(report)
         return await self._take_text(report.result)
 
-    async def _run_order(self, path: Path, language: str, *, places: bool) -> Report:
+    async def _run_order(self, path: Path, wish: PictureWish) -> Report:
         if self._broken:
             raise _out_of_order(self._broken)
         number = next(self._numbers)
@@ -99,9 +100,9 @@ class PoolPictureReader:
             step=service_steps.READ_PICTURE,
             version=service_steps.VERSION,
             options={
-                service_steps.READING: self._reading,
-                service_steps.LANGUAGE: language,
-                service_steps.PLACES: places,
+                service_steps.READING: self._reading | ({"tiers": wish.tiers} if wish.tiers else {}),
+                service_steps.LANGUAGE: wish.language,
+                service_steps.PLACES: wish.places,
             },
             timeout_seconds=self._timeout_seconds,
             memory_mb=self._memory_mb,

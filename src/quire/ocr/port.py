@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import Struct
+
 from quire.model.page_text import PageText
 
 
@@ -16,13 +18,22 @@ class PictureBuckets(Protocol):
         ...
 
 
+class PictureWish(Struct, frozen=True, kw_only=True):
+    """How a picture is to be read. With `places` also where its words stand; `tiers` are the engines to ask,
+    empty: those of the settings.
+    """
+
+    language: str = "en"
+    places: bool = False
+    tiers: tuple[str, ...] = ()
+
+
 class PictureTextReader(Protocol):
     """Reads the text of pictures, several at once."""
 
-    async def read(self, path: Path, *, language: str, places: bool = False) -> PageText:
-        """The text of a picture in a file of the reader's folder; with `places` also where its words stand. A
-        crash or a hang of an engine costs this picture alone. Raises Reject for a picture that cannot be
-        read, Retry when another try may help.
+    async def read(self, path: Path, wish: PictureWish) -> PageText:
+        """The text of a picture in a file of the reader's folder. A crash or a hang of an engine costs this
+        picture alone. Raises Reject for a picture that cannot be read, Retry when another try may help.
         """
         ...
 

@@ -27,7 +27,7 @@ from quire.model.envelopes import (
 from quire.model.errors import Missing, Reject, Retry
 from quire.model.ids import Ids
 from quire.ocr.image_jobs import ImageReading, ImageResult, InlineImage, read_images
-from quire.ocr.port import JobStates
+from quire.ocr.port import JobStates, PictureWish
 from quire.ocr.stored_pictures import StoredPictures
 from quire.queues.port import LeasedMessage, Message, QueueDepth, QueueStore
 
@@ -151,18 +151,28 @@ class OcrService:
             self._callers -= 1
 
     async def read_now(
-        self, images: Sequence[ImageRef | InlineImage], *, language: str, places: bool = False
+        self, images: Sequence[ImageRef | InlineImage], wish: PictureWish
     ) -> list[ImageResult]:
-        """The results, in the order of their indices, with `places` also where lines and words stand. Raises
-        Retry `too_busy` when too many wait already.
+        """The results, in the order of their indices. Raises Reject `bad_ocr_request` for an engine that is
+        not there, Retry `too_busy` when too many wait already.
         """
+        await self._check_tiers(wish.tiers)
         if self._reading_now and self._reading_now + len(images) > self._rules.images_at_once:
             raise _too_busy()
         self._reading_now += len(images)
         try:
-            return await read_images(self._reading, images, language, places=places)
+            return await read_images(self._reading, images, wish)
         finally:
             self._reading_now -= len(images)
+
+    async def _check_tiers(self, tiers: Sequence[str]) -> None:
+        there = await self.list_providers() if tiers else {}
+        missing = [tier for tier in tiers if not there.get(tier)]
+        if missing:
+            raise Reject(
+                f"the engine {missing[0][:40]!r} is not there; choose `auto`, or one of GET /v1/providers",
+                code="bad_ocr_request",
+            )
 
     async def take_answer(self, answer: OcrCompleted, _: LeasedMessage) -> None:
         """Note the answer to one of our requests; one to a job that nobody knows, or the second one to a job,

@@ -77,7 +77,7 @@ class AppleVision:
             quad = [(corner.x * drawn.width, (1 - corner.y) * drawn.height) for corner in corners]
             if str(best.string()).strip():
                 line = line_of_quad(quad, str(best.string()), float(best.confidence()))
-                lines.append(clip_line(line, drawn))
+                lines.append(clip_line(line, drawn.width, drawn.height))
         paragraphs = arrange_lines(lines)
         return PageText(
             width=drawn.width,

@@ -19,6 +19,10 @@ def turn(bitmap: PageBitmap, degrees: int) -> PageBitmap:
     return vips.to_bitmap((picture.rot90, picture.rot180, picture.rot270)[quarters - 1]())
 
 
+def turned_size(bitmap: PageBitmap, degrees: int) -> tuple[int, int]:
+    return (bitmap.height, bitmap.width) if degrees % 180 else (bitmap.width, bitmap.height)
+
+
 def shrink(bitmap: PageBitmap, factor: float) -> PageBitmap:
     """Smaller by the factor (2: half as wide), with a filter that keeps thin strokes."""
     if factor <= 1:

@@ -68,7 +68,11 @@ class EasyOcr:
         except Exception as error:  # any error of torch or OpenCV
             raise Retry(f"EasyOCR failed: {type(error).__name__}", code="ocr_engine_error") from error
         lines = [
-            clip_line(line_of_quad([(float(x), float(y)) for x, y in quad], text, float(score)), drawn)
+            clip_line(
+                line_of_quad([(float(x), float(y)) for x, y in quad], text, float(score)),
+                drawn.width,
+                drawn.height,
+            )
             for quad, text, score in found
             if text.strip()
         ]

@@ -10,7 +10,6 @@ from typing import Any
 from msgspec import structs
 
 from quire.model.page_text import Box, TextLine, TextWord
-from quire.tools.pdfium import PageBitmap
 
 _ASCENT = 0.75  # of the height of a line's box, above the baseline
 _PADDING = 0.1  # of it, above tall letters
@@ -71,12 +70,12 @@ def _letters(text: str, score: float, columns: Any) -> tuple[list[float], list[f
     return centres, certainties
 
 
-def clip_line(line: TextLine, picture: PageBitmap) -> TextLine:
+def clip_line(line: TextLine, width: int, height: int) -> TextLine:
     """Within the picture: a box may reach into the margin that was put around it."""
 
     def within(box: Box) -> Box:
-        left, top = min(max(box.left, 0), picture.width - 1), min(max(box.top, 0), picture.height - 1)
-        right, bottom = min(box.right, picture.width), min(box.bottom, picture.height)
+        left, top = min(max(box.left, 0), width - 1), min(max(box.top, 0), height - 1)
+        right, bottom = min(box.right, width), min(box.bottom, height)
         return Box(left, top, max(right, left + 1), max(bottom, top + 1))
 
     words = tuple(TextWord(word.text, within(word.box), word.confidence) for word in line.words)

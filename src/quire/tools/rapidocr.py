@@ -1,4 +1,4 @@
-"""RapidOCR: the models PP-OCRv6 on onnxruntime, both inside their wheels. The engine behind tier paddleocr.
+"""RapidOCR: the models PP-OCRv6 on onnxruntime, both inside their packages. The engine of tier paddleocr.
 
 Promises: nothing is fetched, reported or logged; one thread of computing for one engine; lines come in
 reading order, column by column; a page that lies on its side or on its head is read upright. Has no languages
@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from quire.model.errors import Misconfigured, Retry
 from quire.model.page_text import PageText, TextLine, Tier
@@ -27,9 +27,11 @@ from quire.tools.reading_order import arrange_lines
 NAME = "rapidocr"
 _ADVICE = 'pip install "quire[ocr]" (rapidocr and onnxruntime)'
 _LONGEST_SIDE = 2000  # pixels: the models expect letters of screen size, and lose spaces above
-_SHORTEST_SIDE = 30
+_SHORTEST_SIDE = 3
+_MOST_TURNS = 3
 _TALL = 1.5  # of height to width, from which the engine takes a line for one that lies on its side
-_CERTAIN = 0.9  # that a line stands on its head
+_SUSPECT = 0.2  # of the writing, from which on it is tried which way it reads better
+_TRIED_LINES = 3
 _FATAL = 4  # of the severities of onnxruntime
 _MOST_BOXES = 3000
 _MARGIN = 32
@@ -50,6 +52,7 @@ class RapidOcr:
         library = _rapidocr()
         self.version = metadata.version("rapidocr")
         self._lock = Lock()
+        self._nothing_found: type[Exception] = import_module("rapidocr.main").RapidOCRError
         self._engine = library.RapidOCR(
             params={
                 "Global.log_level": "critical",
@@ -66,7 +69,7 @@ class RapidOcr:
         """The text with its places. Raises Retry (`ocr_engine_error`) when the engine fails."""
         with self._lock:
             lines, rotation = self._read_upright(drawn)
-        width, height = (drawn.height, drawn.width) if rotation % 180 else (drawn.width, drawn.height)
+        width, height = bitmaps.turned_size(drawn, rotation)
         paragraphs = arrange_lines(lines)
         return PageText(
             width=width,
@@ -81,39 +84,64 @@ class RapidOcr:
         )
 
     def _read_upright(self, drawn: PageBitmap) -> tuple[list[TextLine], int]:
-        lines, turns = self._read_lines(drawn)
-        if not turns:
-            return lines, 0
-        # Lines on their side are found only in part, and those on their head are in the wrong order.
-        again, still = self._read_lines(bitmaps.turn(drawn, turns))
-        return (lines, 0) if still else (again, turns)
-
-    def _read_lines(self, drawn: PageBitmap) -> tuple[list[TextLine], int]:
-        """The lines, and by how many degrees the picture should be turned."""
-        if min(drawn.width, drawn.height) < _SHORTEST_SIDE // 10:
+        """The lines, and by how many degrees the picture was turned for them."""
+        if min(drawn.width, drawn.height) < _SHORTEST_SIDE:
             return [], 0
-        factor = max(1.0, max(drawn.width, drawn.height) / _LONGEST_SIDE)
-        small = bitmaps.shrink(drawn, factor)
+        small = bitmaps.shrink(drawn, max(drawn.width, drawn.height) / _LONGEST_SIDE)
         try:
-            found, classes, read, _ = self._engine.run_ocr_steps(_array(small), {})
+            found, rotation = self._find_lines(small)
+            if found is None:
+                return [], 0
+            read = self._engine.recognize_txt(found.crops)
+        except self._nothing_found:
+            return [], 0
         except Exception as error:  # any error of onnxruntime, OpenCV or numpy
             raise Retry(f"RapidOCR failed: {type(error).__name__}", code="ocr_engine_error") from error
-        if found.boxes is None or not read.txts:
-            return [], 0
-        scale_x, scale_y = drawn.width / small.width, drawn.height / small.height
-        quads = [
-            [((x - _MARGIN) * scale_x, (y - _MARGIN) * scale_y) for x, y in quad]
-            for quad in found.boxes.tolist()
-        ][:_MOST_BOXES]
-        turns = _find_turn(quads, classes.cls_res or [], read.txts)
+        upright = bitmaps.turned_size(drawn, rotation)
+        scale_x, scale_y = upright[0] / found.size[0], upright[1] / found.size[1]
+        scaled = [[(x * scale_x, y * scale_y) for x, y in quad] for quad in found.quads]
         lines = [
-            line_of_quad(quad, text, float(score), columns)
+            clip_line(line_of_quad(quad, text, float(score), columns), *upright)
             for quad, text, score, columns in zip(
-                quads, read.txts, read.scores, read.word_results, strict=False
+                scaled, read.txts, read.scores, read.word_results, strict=False
             )
             if text.strip()
         ]
-        return [clip_line(line, drawn) for line in lines], turns
+        return lines, rotation
+
+    def _find_lines(self, small: PageBitmap) -> tuple["_FoundLines | None", int]:
+        """Where lines are on the upright picture. All lines are turned together: some that are upright the
+        model for that takes for lines on their head, and nonsense would be read on them.
+        """
+        rotation, first = 0, None
+        for _ in range(_MOST_TURNS):
+            turned = bitmaps.turn(small, rotation)
+            crops, found = self._engine.detect_and_crop(_array(turned), {})
+            quads = [[(x - _MARGIN, y - _MARGIN) for x, y in quad] for quad in found.boxes.tolist()]
+            lines = _FoundLines(quads[:_MOST_BOXES], crops[:_MOST_BOXES], (turned.width, turned.height))
+            first = first or lines
+            _, classes = self._engine.cls_and_rotate(lines.crops)
+            is_tall = lie_on_their_side(lines.quads)
+            on_head = suspect_head(lines.quads, classes.cls_res or []) and self._stand_on_head(lines)
+            # The engine has turned tall lines against the clock.
+            turns = (90 if on_head else 270) if is_tall else (180 if on_head else 0)
+            if not turns:
+                return lines, rotation
+            rotation = (rotation + turns) % 360
+        return first, 0
+
+    def _stand_on_head(self, lines: "_FoundLines") -> bool:
+        """Whether a few lines read better the other way round."""
+        middle = sorted(lines.crops, key=lambda crop: crop.shape[1])[len(lines.crops) // 3 :][:_TRIED_LINES]
+        read = self._engine.recognize_txt([*middle, *(_head_over(crop) for crop in middle)])
+        upright, turned = (read.scores[: len(middle)], read.scores[len(middle) :])
+        return float(sum(turned)) > float(sum(upright))
+
+
+class _FoundLines(NamedTuple):
+    quads: list[Quad]
+    crops: list[Any]
+    size: tuple[int, int]
 
 
 def _array(bitmap: PageBitmap) -> Any:
@@ -127,20 +155,26 @@ def _array(bitmap: PageBitmap) -> Any:
     return np.ascontiguousarray(np.pad(colours, margins, constant_values=255))
 
 
-def _find_turn(quads: list[Quad], classes: list[tuple[str, float]], texts: tuple[str, ...]) -> int:
-    """How far the picture should be turned clockwise, by what most letters say. The engine turns a tall line
-    against the clock before it looks whether it stands on its head.
+def _head_over(crop: Any) -> Any:
+    import numpy as np
+
+    return np.ascontiguousarray(np.rot90(crop, 2))
+
+
+def lie_on_their_side(quads: list[Quad]) -> bool:
+    """Whether most of the writing runs up or down. A single letter, or a column of Chinese, is tall as it
+    stands.
     """
-    votes = {0: 0, 90: 0, 180: 0, 270: 0}
-    for quad, (label, certainty), text in zip(quads, classes, texts, strict=False):
-        flipped = label == "180" and certainty > _CERTAIN
-        width, height = extent(quad)
-        turns = (90 if flipped else 270) if height >= _TALL * width else (180 if flipped else 0)
-        # A single letter, or a column of Chinese, is tall as it stands.
-        if turns in {0, 180} or height >= 2 * _TALL * width:
-            votes[turns] += len(text)
-    most = max(votes, key=lambda turns: votes[turns])
-    return most if votes[most] > sum(votes.values()) / 2 else 0
+    sizes = [extent(quad) for quad in quads]
+    tall = sum(height for width, height in sizes if height >= 2 * _TALL * width)
+    return tall > sum(width for width, height in sizes if height < _TALL * width)
+
+
+def suspect_head(quads: list[Quad], classes: list[tuple[str, float]]) -> bool:
+    """Whether the model takes a good part of the lines for lines on their head."""
+    lengths = [max(extent(quad)) for quad in quads]
+    flipped = sum(length for length, (label, _) in zip(lengths, classes, strict=False) if label == "180")
+    return flipped > _SUSPECT * sum(lengths)
 
 
 @contextmanager

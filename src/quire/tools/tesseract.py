@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 from quire.model.errors import Misconfigured, Retry
 from quire.model.page_text import PageText
 from quire.model.probe import Probe
+from quire.tools.bitmaps import turned_size
 from quire.tools.page_geometry import join_text, weigh_confidence
 from quire.tools.pdfium import PageBitmap
 from quire.tools.tesseract_page import collect_paragraphs
@@ -99,7 +100,7 @@ class Tesseract:
             paragraphs, rotation = collect_paragraphs(
                 api, drawn.width, drawn.height, english="eng" in self.language.split("+")
             )
-        width, height = (drawn.height, drawn.width) if rotation % 180 else (drawn.width, drawn.height)
+        width, height = turned_size(drawn, rotation)
         return PageText(
             width=width,
             height=height,

@@ -1,12 +1,14 @@
 """Collects what Tesseract has recognised: words, lines and paragraphs, with their places on the upright page.
 
 Tesseract reads blocks that lie on their side by itself, and tells places on the picture as it was given; here
-they are turned with the page. In English the word I is often read as a bar; that is put right.
+they are turned with the page. In English the word I is often read as a bar or a one;
+that is put right.
 """
 
 import re
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from msgspec import Struct
@@ -18,6 +20,11 @@ _DOWNWARDS = 2  # a writing direction
 _QUOTES = "'\"\u2018\u2019\u201c\u201d"
 _BAR = re.compile(rf"(?P<before>[{_QUOTES}(]*)[|\[](?P<after>[.,;:!?{_QUOTES})]*)")
 _SMALL_WORD = re.compile(r"[a-z][a-z'\u2019-]*[.,;:!?]?")
+# After the word I, and hardly ever after the number: "1 can" and "1 may" are left alone.
+_VERBS = frozenset(
+    "am was had have will would could should did knew ran saw felt thought think said went came took found "
+    "began looked stood heard tried know cannot shall must".split()
+)
 _MOST_BARS = 2  # of a line of prose; tables have more
 
 
@@ -52,8 +59,9 @@ def collect_paragraphs(
 
 def correct_bars(words: list[TextWord]) -> list[TextWord]:
     """A bar or bracket that stands alone beside words in small letters is the word I; not in tables, and not
-    where something is really in brackets.
+    where something is really in brackets. So is a one before a verb.
     """
+    words = _correct_ones(words)
     bars = [at for at, word in enumerate(words) if _BAR.fullmatch(word.text)]
     if not bars or len(bars) > _MOST_BARS or any("]" in word.text for word in words):
         return words
@@ -64,6 +72,14 @@ def correct_bars(words: list[TextWord]) -> list[TextWord]:
             found = _BAR.fullmatch(words[at].text)
             text = f"{found['before']}I{found['after']}" if found else words[at].text
             corrected[at] = TextWord(text, words[at].box, words[at].confidence)
+    return corrected
+
+
+def _correct_ones(words: list[TextWord]) -> list[TextWord]:
+    corrected = list(words)
+    for at, (word, following) in enumerate(pairwise(words)):
+        if word.text == "1" and following.text.strip(",.;") in _VERBS:
+            corrected[at] = TextWord("I", word.box, word.confidence)
     return corrected
 
 

@@ -9,6 +9,9 @@ from tests.situations.ocr_service import SayingReader, keep_pictures, reading_of
 from quire.model.envelopes import MAX_TEXT_BYTES, ImageRef
 from quire.model.errors import Unavailable
 from quire.ocr.image_jobs import InlineImage, read_images
+from quire.ocr.port import PictureWish
+
+EN = PictureWish()
 
 
 @pytest.fixture
@@ -20,7 +23,9 @@ def pictures(tmp_path):
 
 
 async def texts(root, *values, reader=None, language="en"):
-    return await read_images(reading_of(root, reader or SayingReader()), refs_of(*values), language)
+    return await read_images(
+        reading_of(root, reader or SayingReader()), refs_of(*values), PictureWish(language=language)
+    )
 
 
 def codes(results):
@@ -39,7 +44,7 @@ async def test_each_picture_has_a_result_at_its_place(pictures):
 
 async def test_results_are_in_the_order_of_their_indices(pictures):
     refs = [ImageRef(kind="local_path", value=value, index=index) for value, index in (("a", 7), ("b", 2))]
-    results = await read_images(reading_of(pictures, SayingReader()), refs, "en")
+    results = await read_images(reading_of(pictures, SayingReader()), refs, EN)
     assert [(one.text.index, one.text.ocr_text) for one in results] == [(2, "two eggs"), (7, "Pancakes")]
 
 
@@ -68,13 +73,13 @@ async def test_no_more_pictures_are_in_memory_than_allowed(pictures):
     private = pictures / "private"
 
     class InPairs(SayingReader):
-        async def read(self, path, **options):
+        async def read(self, path, wish):
             await pair.wait()
             assert len(list(private.iterdir())) <= 2
-            return await super().read(path, **options)
+            return await super().read(path, wish)
 
     reader = InPairs()
-    results = await read_images(reading_of(pictures, reader, at_once=2), refs_of(*["a"] * 8), "en")
+    results = await read_images(reading_of(pictures, reader, at_once=2), refs_of(*["a"] * 8), EN)
     assert all(one.is_valid for one in results)
 
 
@@ -82,9 +87,9 @@ async def test_the_pictures_are_private_and_gone_afterwards(pictures):
     modes = []
 
     class Looking(SayingReader):
-        async def read(self, path, **options):
+        async def read(self, path, wish):
             modes.append(stat.S_IMODE(path.stat().st_mode))
-            return await super().read(path, **options)
+            return await super().read(path, wish)
 
     await texts(pictures, "a", "crash", reader=Looking())
     assert modes == [0o600, 0o600]
@@ -101,7 +106,7 @@ async def test_what_is_no_language_does_not_reach_the_engine(pictures, language)
 
 async def test_a_picture_may_come_with_its_request(pictures):
     given = [InlineImage(data=b"Pancakes", index=0)]
-    (result,) = await read_images(reading_of(pictures, SayingReader()), given, "de")
+    (result,) = await read_images(reading_of(pictures, SayingReader()), given, PictureWish(language="de"))
     assert (result.text.ocr_text, result.text.meta.language) == ("Pancakes", "de")
 
 
@@ -117,7 +122,7 @@ async def test_a_picture_whose_store_is_busy_is_asked_for_again(pictures):
 
     buckets = Busy()
     ref = ImageRef(kind="s3", value="s3://recipes/0.jpg", index=0)
-    (result,) = await read_images(reading_of(pictures, SayingReader(), buckets=buckets), [ref], "en")
+    (result,) = await read_images(reading_of(pictures, SayingReader(), buckets=buckets), [ref], EN)
     assert (result.text.ocr_text, buckets.asked) == ("Pancakes", 3)
 
 

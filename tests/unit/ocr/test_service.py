@@ -18,6 +18,7 @@ from quire.model.errors import Missing, Reject, Retry
 from quire.model.page_text import Tier
 from quire.ocr.blob_states import BlobJobStates
 from quire.ocr.image_jobs import InlineImage, read_images
+from quire.ocr.port import PictureWish
 from quire.ocr.service import (
     COMPLETED,
     FAILED,
@@ -138,7 +139,7 @@ async def test_pictures_that_came_along_are_stored_and_read_by_reference(case):
     await case.submit(InlineImage(data=b"Pancakes", index=0), InlineImage(data=b"two eggs", index=1))
     (request,) = await case.requests()
     assert {one.kind for one in request.payload.image_refs} == {"db"}
-    found = await read_images(case.reading, request.payload.image_refs, "en")
+    found = await read_images(case.reading, request.payload.image_refs, PictureWish())
     assert [one.text.ocr_text for one in found] == ["Pancakes", "two eggs"]
     await case.answer(request)
     assert not any(key.startswith("ocr/incoming/") for key in await case.keys())
@@ -178,10 +179,19 @@ async def test_a_job_has_one_to_eight_pictures(case):
 
 
 async def test_pictures_are_read_at_once_for_who_waits(case):
-    found = [one.text for one in await case.service.read_now(refs_of("a", "none"), language="en")]
+    found = [one.text for one in await case.service.read_now(refs_of("a", "none"), PictureWish())]
     assert [(one.index, one.ocr_text, one.error and one.error.code) for one in found] == [
         (0, "Pancakes", None), (1, "", "image_not_found"),
     ]  # fmt: skip
+
+
+async def test_an_engine_can_be_chosen_if_it_is_there(case):
+    found = await case.service.read_now(refs_of("a"), PictureWish(tiers=("tesseract",)))
+    assert found[0].is_valid
+    for tier in ("easyocr", "no such engine"):
+        with pytest.raises(Reject) as caught:
+            await case.service.read_now(refs_of("a"), PictureWish(tiers=(tier,)))
+        assert caught.value.code == "bad_ocr_request"
 
 
 async def test_too_many_at_once_are_sent_away_with_a_delay(tmp_path):
@@ -194,10 +204,10 @@ async def test_too_many_at_once_are_sent_away_with_a_delay(tmp_path):
         raise Reject("no", code="unsupported_media")
 
     case.reader.read = hold
-    first = asyncio.ensure_future(case.service.read_now(refs_of("a", "a"), language="en"))
+    first = asyncio.ensure_future(case.service.read_now(refs_of("a", "a"), PictureWish()))
     await held.wait()
     with pytest.raises(Retry) as caught:
-        await case.service.read_now(refs_of("a"), language="en")
+        await case.service.read_now(refs_of("a"), PictureWish())
     assert (caught.value.code, caught.value.delay_seconds > 0) == ("too_busy", True)
     going.set()
     assert len(await first) == 2

@@ -4,11 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quire.model.page_text import Box
-from quire.tools.pdfium import PageBitmap
 from quire.tools.quad_lines import clip_line, line_of_quad
 
 SQUARE = [(100.0, 50.0), (300.0, 50.0), (300.0, 70.0), (100.0, 70.0)]
-PICTURE = PageBitmap(memoryview(b"\0" * 100), 320, 90, 1)
+WIDTH, HEIGHT = 320, 90
 
 
 def test_words_are_placed_by_the_columns_in_which_their_letters_were_seen():
@@ -42,8 +41,8 @@ corners = st.lists(st.tuples(coordinates, coordinates), min_size=4, max_size=4)
 
 @given(corners, st.text(min_size=1, max_size=30).filter(str.strip), st.floats(0, 1))
 def test_whatever_an_engine_gives_stays_on_the_picture(quad, text, score):
-    line = clip_line(line_of_quad(quad, text, score), PICTURE)
+    line = clip_line(line_of_quad(quad, text, score), WIDTH, HEIGHT)
     assert " ".join(word.text for word in line.words) == " ".join(text.split())
     for box in (line.box, *(word.box for word in line.words)):
-        assert 0 <= box.left < box.right <= PICTURE.width
-        assert 0 <= box.top < box.bottom <= PICTURE.height
+        assert 0 <= box.left < box.right <= WIDTH
+        assert 0 <= box.top < box.bottom <= HEIGHT

@@ -34,15 +34,20 @@ def test_empty_pictures_are_read_without_a_word_in_the_logs_or_the_home_folder(t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_turn_is_what_most_letters_say():
-    wide = [(0.0, 0.0), (100.0, 0.0), (100.0, 10.0), (0.0, 10.0)]
-    tall = [(0.0, 0.0), (10.0, 0.0), (10.0, 100.0), (0.0, 100.0)]
-    sure, unsure = ("180", 0.99), ("180", 0.5)
-    upright = ("0", 0.99)
-    assert rapidocr._find_turn([wide], [upright], ("text",)) == 0
-    assert rapidocr._find_turn([wide], [sure], ("text",)) == 180
-    assert rapidocr._find_turn([wide], [unsure], ("text",)) == 0
-    assert rapidocr._find_turn([tall], [upright], ("text",)) == 270
-    assert rapidocr._find_turn([tall], [sure], ("text",)) == 90
-    assert rapidocr._find_turn([wide, tall], [upright, upright], ("a long text", "I")) == 0
-    assert rapidocr._find_turn([], [], ()) == 0
+WIDE = [(0.0, 0.0), (100.0, 0.0), (100.0, 10.0), (0.0, 10.0)]
+TALL = [(0.0, 0.0), (10.0, 0.0), (10.0, 100.0), (0.0, 100.0)]
+LETTER = [(0.0, 0.0), (10.0, 0.0), (10.0, 20.0), (0.0, 20.0)]
+
+
+def test_a_page_lies_on_its_side_when_most_of_its_writing_is_tall():
+    assert rapidocr.lie_on_their_side([TALL])
+    assert rapidocr.lie_on_their_side([TALL, TALL, WIDE])
+    assert not rapidocr.lie_on_their_side([WIDE, LETTER, LETTER])
+    assert not rapidocr.lie_on_their_side([])
+
+
+def test_a_few_lines_on_their_head_are_no_reason_to_turn_the_page():
+    upright, head = ("0", 0.99), ("180", 0.99)
+    assert not rapidocr.suspect_head([WIDE] * 6, [upright] * 5 + [head])
+    assert rapidocr.suspect_head([WIDE] * 6, [upright] * 4 + [head] * 2)
+    assert not rapidocr.suspect_head([], [])

@@ -21,6 +21,7 @@ READING, LANGUAGE, PLACES = "reading", "language", "places"
 PICTURE, TEXT = "picture", "text"
 
 _MODELS = ("local_model", "cloud_model", "judge_model")
+_MOST_OPEN = 2  # ways of reading: each has engines of its own
 _open: dict[bytes, "PictureReader"] = {}
 
 
@@ -41,8 +42,8 @@ def _find_reader(reading: Mapping[str, Any]) -> "PictureReader":
 
     known = msgspec.json.encode(reading, order="sorted")
     if known not in _open:
-        while _open:
-            _open.popitem()[1].close()
+        while len(_open) >= _MOST_OPEN:
+            _open.pop(next(iter(_open))).close()
         _open[known] = PictureReader(msgspec.convert(reading, ReadingOptions))
     return _open[known]
 
