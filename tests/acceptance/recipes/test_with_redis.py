@@ -219,6 +219,7 @@ def test_an_answer_for_a_cancelled_import_is_dropped(kitchen, broker):
     cancelled = kitchen.client.post(f"/recipes/jobs/{job_id}/cancel")
     assert cancelled.status_code == 200
     assert cancelled.json()["status"] == "CANCELED"
+    assert broker.ttl(f"cancelled:{job_id}") > 3600
     assert kitchen.client.post(f"/recipes/jobs/{job_id}/cancel").status_code == 409
     send(broker, completion(request))
     other = kitchen.post_photos(PHOTO).json()["job_id"]
