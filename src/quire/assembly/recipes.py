@@ -9,6 +9,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from quire.assembly.components import Components
+from quire.assembly.ocr_reading import build_reading_options
 from quire.assembly.pipelines import build_retry_policy
 from quire.assembly.queues import apply_table
 from quire.assembly.redis_lists import travels_on_lists
@@ -101,6 +102,7 @@ def build_recipe_rules(settings: Settings, *, embedded: bool = False) -> RecipeR
         allow_private=chosen.allow_private,
         has_model=bool(settings.model) and chosen.use_model,
         language=chosen.language,
+        reading=build_reading_options(settings.ocr).without_models(),
         limits=QualityLimits(min_characters=chosen.min_characters, min_lines=chosen.min_lines),
         events_queue=chosen.events_queue,
         abandon_seconds=chosen.abandon_minutes * 60,

@@ -52,9 +52,8 @@ def read_pictures(document: Document) -> OcrReading:
     from quire.steps.recipe.picture_texts import read_picture_texts
 
     request = read_request(document)
-    return read_picture_texts(
-        request.pictures, document.scratch, language=request.language, progress=document.progress
-    )
+    reading = msgspec.structs.replace(request.reading, language=request.language)
+    return read_picture_texts(request.pictures, document.scratch, reading, document.progress)
 
 
 @recipe.step(accepts="config:import=url", retries=3, timeout=60, cached=False)

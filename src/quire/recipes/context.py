@@ -12,6 +12,7 @@ from quire.model.plan import Plan
 from quire.queues.port import MessageQueues
 from quire.recipes.job_ends import JobNotifier
 from quire.recipes.port import RecipeStore
+from quire.steps.ocr.options import ReadingOptions
 from quire.steps.recipe.quality_gate import QualityLimits
 
 PIPELINE = "recipe"
@@ -21,6 +22,7 @@ HOUR_SECONDS = 3600.0
 class RecipeRules(Struct, frozen=True, kw_only=True):
     """asks_service: the OCR service reads the pictures; otherwise the pipeline does
     bucket:          in which pictures lie, with `prefix`; empty: they are files
+    reading:         how the pipeline reads them: it is stored, so it has no models, whose keys are secrets
     events_queue:    gets a message when an import has ended; empty: none
     """
 
@@ -33,6 +35,7 @@ class RecipeRules(Struct, frozen=True, kw_only=True):
     allow_private: bool = False
     has_model: bool = False
     language: str = "en"
+    reading: ReadingOptions = ReadingOptions()
     limits: QualityLimits = QualityLimits()
     events_queue: str = ""
     key_seconds: float = 24 * HOUR_SECONDS

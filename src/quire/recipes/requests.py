@@ -77,6 +77,7 @@ async def import_pictures(
         filename=filename[:MAX_HINT],
         image_refs=tuple(context.image_ref(key, index) for index, key in enumerate(keys)) if asks else (),
         pictures=() if asks else tuple(pictures),
+        reading=rules.reading,
     )
     data = {"image_keys": keys, "title_hint": request.title_hint}
     accepted = ImportAccepted(job_id=job_id, ingestion_id=ingestion_id)

@@ -4,6 +4,7 @@ import json
 
 import msgspec
 import pytest
+from tests.situations.recipe_photos import card_photo
 
 from quire.authoring.language_model import ModelAnswer
 from quire.model.envelope_reading import read_ocr_request
@@ -12,6 +13,7 @@ from quire.model.errors import Reject, Retry
 from quire.model.recipe import Ingredient, RecipeDraft, RecipeSource
 from quire.model.work import ExternalRequest
 from quire.pipelines import recipe as steps
+from quire.steps.ocr.options import ReadingOptions
 from quire.steps.recipe.import_values import (
     FetchedPage,
     ImportOutcome,
@@ -88,6 +90,16 @@ def test_every_way_in_which_pictures_fail_has_its_code(document, reading, code):
     assert outcome.error_code == code
     assert outcome.error_message
     assert outcome.draft is None
+
+
+def test_pictures_are_read_here_as_the_request_says(document):
+    pictures = (card_photo(kind="JPEG"),)
+    (one,) = run_step(steps.read_pictures, document(pictures=pictures)).value.pictures
+    assert "2 eggs" in one.text
+    assert one.tier == "tesseract"
+    strict = ReadingOptions(tiers=("tesseract",), min_confidence=1.0)
+    (one,) = run_step(steps.read_pictures, document(pictures=pictures, reading=strict)).value.pictures
+    assert (one.is_valid, one.text) == (False, "")
 
 
 def test_pictures_that_could_not_be_read_here_are_no_timeout(document):

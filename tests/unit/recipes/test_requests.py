@@ -2,13 +2,28 @@
 
 import uuid
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quire.assembly.components import open_components
+from quire.assembly.member_pipelines import choose_recipe_pipeline
+from quire.assembly.recipes import build_recipe_context
 from quire.model.errors import Reject
 from quire.recipes.bodies import InvalidRecipe, read_recipe
-from quire.recipes.requests import ClientPayload, check_key, check_url, digest, import_payload, new_uuid
+from quire.recipes.requests import (
+    ClientPayload,
+    Requester,
+    check_key,
+    check_url,
+    digest,
+    import_payload,
+    import_pictures,
+    new_uuid,
+)
+from quire.settings import OcrSettings, Secret, Settings
+from quire.steps.recipe.import_values import ImportRequest
 from quire.system import SystemIds
 
 JSON = st.recursive(
@@ -82,3 +97,23 @@ def test_lines_and_parts_of_ingredients_are_both_read():
     ]
     assert draft.steps == ("Toast.", "Eat.")
     assert job_id == "j"
+
+
+async def test_how_pictures_are_read_here_is_stored_with_the_request_without_secrets(tmp_path):
+    ocr = OcrSettings(
+        tiers=("tesseract",),
+        min_confidence=0.75,
+        cloud_model_url="https://models.example.org/v1",
+        cloud_model_key=Secret("sk-very-secret"),
+        judge_model_url="https://models.example.org/v1",
+        judge_model_key=Secret("sk-very-secret"),
+    )
+    settings = Settings(home=tmp_path, ocr=ocr)
+    async with open_components(settings, pipelines=choose_recipe_pipeline(settings)) as components:
+        context = build_recipe_context(settings, components)
+        accepted = await import_pictures(context, Requester(user_id="7"), [b"jpeg"])
+        job = await context.recipes.get_job(accepted.job_id)
+        stored = await context.blobs.get(job.job_data["document"]["key"])
+    assert b"sk-very-secret" not in stored
+    reading = msgspec.json.decode(stored, type=ImportRequest).reading
+    assert (reading.tiers, reading.min_confidence, reading.cloud_model) == (("tesseract",), 0.75, None)

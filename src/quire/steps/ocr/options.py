@@ -2,7 +2,7 @@
 keys of models are left out of what is shown of it.
 """
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from quire.tools.chat_model import ModelAddress
 from quire.tools.refusals import MEGAPIXEL
@@ -31,3 +31,7 @@ class ReadingOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     local_model: ModelAddress | None = None
     cloud_model: ModelAddress | None = None
     judge_model: ModelAddress | None = None
+
+    def without_models(self) -> "ReadingOptions":
+        """For what is stored: models that are asked over the network have keys, which are secrets."""
+        return structs.replace(self, local_model=None, cloud_model=None, judge_model=None)

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from quire.model.envelopes import ImageRef
 from quire.model.recipe import ParsedRecipe, RecipeDraft, RecipeErrorCode
+from quire.steps.ocr.options import ReadingOptions
 from quire.steps.recipe.quality_gate import QualityLimits
 
 REQUEST_TYPE = "application/vnd.quire.recipe-import+json"
@@ -22,6 +23,7 @@ class ImportRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     received_at:   seconds since 1970
     image_refs:    pictures that the OCR service reads
     pictures:      JPEGs that are read here, when no OCR service is asked
+    reading:       how they are read here: without models, whose keys are secrets
     asks_model:    a language model may be asked when rules find no recipe
     ocr_seconds:   how long the OCR service may take
     allow_private: pages on private addresses may be fetched
@@ -37,6 +39,7 @@ class ImportRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reply_to: str = ""
     image_refs: tuple[ImageRef, ...] = ()
     pictures: tuple[bytes, ...] = ()
+    reading: ReadingOptions = ReadingOptions()
     jsonld_blocks: tuple[str, ...] = ()
     html_snippet: str | None = None
     draft: RecipeDraft | None = None

@@ -8,25 +8,26 @@ from pathlib import Path
 
 from quire.model.envelopes import OcrErrorCode
 from quire.model.errors import Reject
-from quire.steps.ocr.reader import PictureReader, ReadingOptions
+from quire.steps.ocr.options import ReadingOptions
+from quire.steps.ocr.reader import PictureReader
 from quire.steps.recipe.import_values import OcrReading, ReadPicture
 
 
 def read_picture_texts(
-    pictures: Sequence[bytes], folder: Path, *, language: str, progress: Callable[[int, int], None]
+    pictures: Sequence[bytes], folder: Path, reading: ReadingOptions, progress: Callable[[int, int], None]
 ) -> OcrReading:
     """`folder` is empty and may be written to. A picture that cannot be read has no text; if that is so for
     all of them, the reading has the code of the first.
     """
     read: list[ReadPicture] = []
     errors: list[Reject] = []
-    with PictureReader(ReadingOptions(language=language)) as reader:
+    with PictureReader(reading) as reader:
         for number, picture in enumerate(pictures):
             progress(number, len(pictures))
             path = folder / f"{number}.jpg"
             path.write_bytes(picture)
             try:
-                page = reader.read_file(path, language=language)
+                page = reader.read_file(path)
             except Reject as error:
                 errors.append(error)
                 read.append(ReadPicture(text="", confidence=0.0, is_valid=False))
