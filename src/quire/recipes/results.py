@@ -15,12 +15,14 @@ from quire.model.recipe import RecipeErrorCode
 from quire.queues.port import Message
 from quire.recipes.context import RecipeContext
 from quire.recipes.port import JobStatus, RecipeJob, SavedRecipe
+from quire.recipes.starting import NAME
 from quire.recipes.states import complete, fail, is_open
 from quire.recipes.tasks import answer_task
 from quire.steps.recipe.import_values import ImportOutcome, ImportResult
 
 COMPLETED = "recipe.import.completed"
 FAILED = "recipe.import.failed"
+MODEL_PHASE = "ask_model"
 TRIES = 5
 
 _log = logging.getLogger("quire.recipes")
@@ -37,8 +39,23 @@ async def take_result(context: RecipeContext, result: ImportResult) -> None:
     except Missing:
         _log.warning("recipe_result_dropped: no import %s", result.job_id[:80])
     else:
-        await finish(context, job, result.outcome)
+        await finish(context, job, await _name_timeout(context, job, result.outcome))
     await answer_task(context, result.task, value=True)
+
+
+async def _name_timeout(
+    context: RecipeContext, job: RecipeJob, outcome: ImportOutcome | None
+) -> ImportOutcome | None:
+    """The pipeline knows that the model gave no answer; the history of its batch knows whether it was slow."""
+    if outcome is None or outcome.error_code != RecipeErrorCode.LLM_FAILED or job.batch_id is None:
+        return outcome
+    batch = await context.batches.get_batch(job.batch_id)
+    _, attempts = await context.records.get_file_history(batch.no, NAME)
+    asked = [one for one in attempts if one.phase == MODEL_PHASE and one.error_class]
+    if not asked or asked[-1].error_class != RecipeErrorCode.LLM_TIMEOUT:
+        return outcome
+    message = "the language model did not answer in time; try again later"
+    return structs.replace(outcome, error_code=RecipeErrorCode.LLM_TIMEOUT.value, error_message=message)
 
 
 async def finish(context: RecipeContext, job: RecipeJob, outcome: ImportOutcome | None) -> RecipeJob:

@@ -22,6 +22,10 @@ async def answer(prompt, system, schema):
     }
     return json.dumps(made)
 """
+SLOW_MODEL = """
+async def answer(prompt, system, schema):
+    raise TimeoutError
+"""
 # Enough text for the quality gate, and no list of ingredients that rules could find.
 PROSE = """My dear Emma,
 you asked how we make the pancakes at home. You
@@ -94,3 +98,11 @@ def test_a_model_is_asked_where_rules_find_nothing_and_only_where_that_is_permit
         "recipe", "import", "letter.png", QUIRE_MODEL="model.py:answer", QUIRE_RECIPES_USE_MODEL="false"
     )
     assert alone.returncode == 3
+
+
+def test_a_model_that_is_too_slow_each_time_is_named_as_such(quire):
+    (quire.folder / "letter.png").write_bytes(card_photo(PROSE))
+    (quire.folder / "model.py").write_text(SLOW_MODEL)
+    failed = quire("recipe", "import", "letter.png", "--json", QUIRE_MODEL="model.py:answer")
+    assert failed.returncode == 3, failed.stderr
+    assert json.loads(failed.stdout)["error_code"] == "llm_timeout"

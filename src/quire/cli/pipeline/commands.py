@@ -131,14 +131,15 @@ def _load_settings(config: Path | None) -> "LoadedSettings":
 
 def _list_lines(loaded: "LoadedSettings") -> list[tuple[dict[str, Any], str]]:
     """Each pipeline, and its reference as people see it."""
-    from quire.assembly.member_pipelines import BUILT_IN
+    from quire.assembly.member_pipelines import BUILT_IN, find_recipe_pipeline
     from quire.assembly.own_pipelines import find_pipelines, list_sources, sort_usable
     from quire.assembly.pipelines import build_built_in
 
     sources = list_sources(loaded.settings.pipelines, written_in=loaded.sources["pipelines"])
     found = find_pipelines(sources, BUILT_IN)
     built_in = {"reference": "", "source": "built in", "default": True, "problem": ""}
-    lines = [(_describe_line(one) | built_in, "") for one in build_built_in(loaded.settings)]
+    plans = [*build_built_in(loaded.settings), *(one.plan for one in find_recipe_pipeline())]
+    lines = [(_describe_line(one) | built_in, "") for one in plans]
     defaults = {one.plan.name: one for one in reversed(sort_usable(found))}
     for one in found:
         is_default = one.loaded is not None and defaults.get(one.plan.name) is one
