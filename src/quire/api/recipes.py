@@ -6,7 +6,9 @@ the tokens, or the owners of API keys; what another user has does not exist.
 
 import asyncio
 import functools
+import tempfile
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
@@ -14,6 +16,7 @@ from msgspec import Struct, field
 from quire.api.context import ApiContext, Caller
 from quire.api.form_parts import read_form
 from quire.api.routing import ApiRequest, ApiResponse, json_response, read_json, read_number
+from quire.api.upload_slots import UploadSlots
 from quire.model.clock import timestamp
 from quire.model.envelopes import MAX_IMAGES
 from quire.model.errors import Reject
@@ -27,12 +30,13 @@ from quire.recipes.requests import ClientPayload, ImportAccepted, Requester
 from quire.recipes.states import is_open
 
 PAYLOAD_BYTES = 8 << 20
-UPLOADS_AT_ONCE = 8  # each is held in memory
+UPLOADS_AT_ONCE = 8
+UPLOAD_WAIT_SECONDS = 20.0
 SYNCHRONOUS_SECONDS = 60.0
 MAX_WAIT_SECONDS = 60
 LOOK_SECONDS = 0.5
 MAX_TIER = 10
-_uploads = asyncio.Semaphore(UPLOADS_AT_ONCE)
+_uploads = UploadSlots(UPLOADS_AT_ONCE, UPLOAD_WAIT_SECONDS)
 
 Serve = Callable[[ApiContext, ApiRequest, Caller], Awaitable[ApiResponse]]
 
@@ -109,25 +113,32 @@ def answers_invalid(serve: Serve) -> Serve:
 @answers_invalid
 async def import_photos(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     _check_tier(request.query_params.get("tier_max"))
-    async with _uploads:
-        form = await read_form(
-            request, field_name="images", max_files=MAX_IMAGES, max_file_bytes=context.max_photo_bytes
-        )
-        if not form.files:
-            raise Reject(f"Send 1 to {MAX_IMAGES} pictures in the field `images`", code="bad_request")
-        key = request.headers.get("idempotency-key") or form.fields.get("idempotency_key")
-        requester = _requester(caller, key)
-        photos = await prepare_photos([one.data for one in form.files], context.photos)
-        accepted = await requests.import_pictures(
-            context.recipes,
-            requester,
-            photos,
-            title_hint=request.query_params.get("title_hint") or form.fields.get("title_hint", ""),
-            filename=form.files[0].name,
-            sent=requests.digest(*(one.data for one in form.files)),
-        )
+    async with _uploads.take():
+        with tempfile.TemporaryDirectory(prefix="quire-upload-") as folder:
+            accepted = await _accept_photos(context, request, caller, Path(folder))
     answer = PhotosAccepted(ingestion_id=accepted.ingestion_id, job_id=accepted.job_id)
     return json_response(answer, status=202)
+
+
+async def _accept_photos(
+    context: ApiContext, request: ApiRequest, caller: Caller, folder: Path
+) -> ImportAccepted:
+    form = await read_form(
+        request, folder, field_name="images", max_files=MAX_IMAGES, max_file_bytes=context.max_photo_bytes
+    )
+    if not form.files:
+        raise Reject(f"Send 1 to {MAX_IMAGES} pictures in the field `images`", code="bad_request")
+    key = request.headers.get("idempotency-key") or form.fields.get("idempotency_key")
+    requester = _requester(caller, key)
+    photos = await prepare_photos([one.path for one in form.files], context.photos)
+    return await requests.import_pictures(
+        context.recipes,
+        requester,
+        photos,
+        title_hint=request.query_params.get("title_hint") or form.fields.get("title_hint", ""),
+        filename=form.files[0].name,
+        sent=requests.digest(*(one.digest for one in form.files)),
+    )
 
 
 @answers_invalid

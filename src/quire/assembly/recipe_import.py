@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -29,7 +30,7 @@ Observe = Callable[[str], None]  # called with each stage
 class WantedRecipe(Struct, frozen=True, kw_only=True):
     """Photos in their order, or the address of a page."""
 
-    photos: Sequence[bytes] = ()
+    photos: Sequence[Path] = ()
     filename: str = ""
     url: str = ""
     title_hint: str = ""

@@ -6,6 +6,7 @@ decoder breaks that process alone. Must not know: HTTP, the store.
 
 import asyncio
 import logging
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -34,16 +35,16 @@ class PhotoRules(Struct, frozen=True, kw_only=True):
     sandbox: SandboxMode = "auto"
 
 
-async def prepare_photos(photos: Sequence[bytes], rules: PhotoRules) -> list[bytes]:
+async def prepare_photos(photos: Sequence[Path], rules: PhotoRules) -> list[bytes]:
     """JPEGs in the same order. Raises Reject `bad_image` for the first that cannot be one."""
     return await asyncio.to_thread(_prepare, photos, rules)
 
 
-def _prepare(photos: Sequence[bytes], rules: PhotoRules) -> list[bytes]:
+def _prepare(photos: Sequence[Path], rules: PhotoRules) -> list[bytes]:
     with tempfile.TemporaryDirectory(prefix="quire-photos-") as name:
         folder = Path(name)
         for number, photo in enumerate(photos):
-            (folder / str(number)).write_bytes(photo)
+            shutil.copyfile(photo, folder / str(number))
         results = _run(folder, len(photos), rules)
         for number, result in enumerate(results, 1):
             if result.code:

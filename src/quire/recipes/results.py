@@ -46,7 +46,7 @@ async def take_result(context: RecipeContext, result: ImportResult) -> None:
 async def _name_timeout(
     context: RecipeContext, job: RecipeJob, outcome: ImportOutcome | None
 ) -> ImportOutcome | None:
-    """The pipeline knows that the model gave no answer; the history of its batch knows whether it was slow."""
+    """The pipeline knows that the model gave no answer; the history of its batch, whether it was too slow."""
     if outcome is None or outcome.error_code != RecipeErrorCode.LLM_FAILED or job.batch_id is None:
         return outcome
     batch = await context.batches.get_batch(job.batch_id)

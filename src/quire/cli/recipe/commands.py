@@ -102,9 +102,7 @@ def _read_sources(sources: list[str], title: str) -> "WantedRecipe":
         raise typer.BadParameter(
             f"larger than {MAX_PHOTO_BYTES >> 20} MiB: {', '.join(map(printable, large))}"
         )
-    return WantedRecipe(
-        photos=[path.read_bytes() for path in paths], filename=paths[0].name, title_hint=title
-    )
+    return WantedRecipe(photos=paths, filename=paths[0].name, title_hint=title)
 
 
 def _show(job: "RecipeJob", output: Format, *, json_output: bool) -> int:
