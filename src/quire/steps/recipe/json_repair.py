@@ -11,8 +11,10 @@ LONGEST = 2_000_000
 _OPENINGS = ("//", "/*", "<![CDATA[", "<!--", "*/")
 _CLOSINGS = ("]]>", "-->", "*/", "//", "/*", ";")
 _MOST_DOCUMENTS = 20
+_PREFIXED = re.compile(r'"(?:schema:|https?://schema\.org/)(\w{1,40}"\s{0,20}:)')
 _BEGIN = re.compile(r"[\[{]\s{0,100}[\[{\"\]}]")
 _LOOK_AHEAD = 64
+_VALUES = ("true", "false", "null", "/*", "//")
 _ESCAPABLE = '"\\/bfnrtu'
 
 
@@ -20,7 +22,13 @@ def read_json(text: str) -> tuple[list[object], bool]:
     """The documents in the text, and whether it had to be repaired. Nothing readable gives no documents."""
     if len(text) > LONGEST:
         return [], False
-    bare = _unwrap(text)
+    documents, repaired = _read(_PREFIXED.sub(r'"\1', _unwrap(text)))
+    if len(documents) == 1 and isinstance(documents[0], str):  # JSON that was written as JSON once more
+        return _read(_unwrap(documents[0]))
+    return documents, repaired
+
+
+def _read(bare: str) -> tuple[list[object], bool]:
     if not bare:
         return [], False
     documents = _decode(bare)
@@ -58,8 +66,9 @@ def repair(text: str) -> str:
         if letter.isspace():
             out.append(" ")
         elif text.startswith(("/*", "//"), place):
-            end = text.find("*/" if text[place + 1] == "*" else "\n", place + 2)
-            place = length if end < 0 else end + 1
+            in_line = text[place + 1] == "/"
+            end = text.find("\n" if in_line else "*/", place + 2)
+            place = length if end < 0 else end + (0 if in_line else 1)
         elif letter == ",":
             if last not in {",", "{", "[", ":", ""}:
                 out.append(",")
@@ -145,7 +154,7 @@ def _ends_string(text: str, place: int) -> bool:
         return True
     if ahead[0] == ",":
         behind = ahead[1:].lstrip()
-        return not behind or behind[0] in '"{[}],-0123456789' or behind.startswith(("true", "false", "null"))
+        return not behind or behind[0] in '"{[}],-0123456789' or behind.startswith(_VALUES)
     # A comma was forgotten between two lines.
     return ahead[0] == '"' and "\n" in text[place : place + _LOOK_AHEAD].split('"', 1)[0]
 

@@ -42,6 +42,13 @@ def find_nodes(document: object) -> Iterator[Node]:
             waiting.extend((item, depth + 1) for item in reversed(inner) if isinstance(item, dict | list))
 
 
+def list_numbered(value: object) -> object:
+    """`{"0": …, "2": …}`, which some servers write for a list with gaps, as the list."""
+    if isinstance(value, dict) and value and all(key.isdigit() for key in value):
+        return list(value.values())
+    return value
+
+
 def has_type(node: Node, wanted: str) -> bool:
     """Whether `@type` is or holds the wanted type, under any prefix."""
     types = node.get("@type", node.get("type"))
@@ -61,8 +68,12 @@ def read_recipe(node: Node, *, base_url: str = "", by_id: Mapping[str, Node] | N
     """Read the fields. `by_id` resolves references to other nodes of the page."""
     known = by_id or {}
     total = _first_of(node, "totalTime", "performTime") if "totalTime" in node else node.get("duration")
-    ingredients = _first_of(node, "recipeIngredient", "ingredients", "recipeIngredients", "ingredient")
-    steps = _first_of(node, "recipeInstructions", "RecipeInstructions", "instructions", "step", "steps")
+    ingredients = list_numbered(
+        _first_of(node, "recipeIngredient", "ingredients", "recipeIngredients", "ingredient")
+    )
+    steps = list_numbered(
+        _first_of(node, "recipeInstructions", "RecipeInstructions", "instructions", "step", "steps")
+    )
     return FoundRecipe(
         title=_text(_first_of(node, "name", "headline", "Name"))[:_LONGEST_TITLE],
         description=_text(node.get("description"))[:_LONGEST_DESCRIPTION],

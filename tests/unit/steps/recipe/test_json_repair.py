@@ -85,3 +85,15 @@ def test_no_text_makes_reading_raise(text: str):
     documents, _ = read_json(text)
 
     assert isinstance(documents, list)
+
+
+def test_comments_between_fields_are_left_out():
+    text = '/* plugin */ {"a": "b", /* c */ "d": [1, // e\n"f"]}'
+    assert read_json(text) == ([{"a": "b", "d": [1, "f"]}], True)
+
+
+def test_names_with_the_prefix_of_schema_org_and_json_in_a_string_are_read():
+    assert read_json('{"schema:name": "A", "http://schema.org/step": "https://schema.org/x"}')[0] == [
+        {"name": "A", "step": "https://schema.org/x"}
+    ]
+    assert read_json('"{\\"name\\": \\"A\\"}"')[0] == [{"name": "A"}]

@@ -84,3 +84,16 @@ def test_nodes_are_found_in_depth_and_within_bounds():
 
     assert any(has_type(node, "recipe") for node in find_nodes(deep))
     assert sum(1 for _ in find_nodes([{}] * 200_000)) < 60_000
+
+
+def test_lists_that_a_server_has_written_as_objects_with_numbers_are_lists():
+    found = read_recipe(
+        {
+            "@type": "Recipe",
+            "name": "Toast",
+            "recipeIngredient": {"0": "2 slices bread", "2": "butter"},
+            "recipeInstructions": {"0": {"@type": "HowToStep", "text": "Toast it."}, "2": "Butter it."},
+        }
+    )
+    assert found.ingredients == ("2 slices bread", "butter")
+    assert found.steps == ("Toast it.", "Butter it.")
