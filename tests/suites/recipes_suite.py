@@ -206,6 +206,30 @@ class RecipeSuite:
         with pytest.raises(Missing):
             await recipes.get_recipe("recipe-2")
 
+    async def test_what_is_over_can_be_emptied_once(self, recipes: RecipeStore) -> None:
+        async def add(name: str, **changes: object) -> RecipeJob:
+            await recipes.add_job(a_job(name, **changes))
+            return await recipes.get_job(name)
+
+        await add("open")
+        await recipes.replace_job(states.complete(await add("unsaved"), {}, now=2.0))
+        await recipes.replace_job(states.complete(await add("written", job_type="manual"), {}, now=2.0))
+        await recipes.replace_job(states.fail(await add("failed"), "no", "text", now=3.0))
+        await recipes.replace_job(states.cancel(await add("cancelled"), now=4.0))
+        complete = await recipes.replace_job(states.complete(await add("left"), {}, now=4.0))
+        await recipes.replace_job(states.abandon(complete, now=5.0))
+        complete = await recipes.replace_job(states.complete(await add("saved"), {}, now=4.0))
+        await recipes.replace_job(states.commit(complete, now=9.0))
+        found = await recipes.list_discardable(before=9.0, limit=9)
+        assert [one.id for one in found] == ["written", "failed", "cancelled", "left"]
+        assert [one.id for one in await recipes.list_discardable(before=9.0, limit=1)] == ["written"]
+        assert await recipes.mark_emptied(found[0], now=10.0)
+        changed = await recipes.replace_job(found[1])
+        assert not await recipes.mark_emptied(found[1], now=10.0)
+        assert await recipes.mark_emptied(changed, now=10.0)
+        found = await recipes.list_discardable(before=10.0, limit=9)
+        assert [one.id for one in found] == ["cancelled", "left", "saved"]
+
     async def test_text_of_any_kind_is_kept(self, recipes: RecipeStore) -> None:
         job = a_job(url="https://example.org/'; DROP TABLE recipe_jobs;--", job_data={"hint": "a\tb\nc"})
         await recipes.add_job(job)

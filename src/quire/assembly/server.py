@@ -11,13 +11,14 @@ from quire.access.api_keys import KeyChecker
 from quire.api.app import ROUTES, build_app
 from quire.api.server import open_socket, serve
 from quire.assembly.api import anonymous_allowed, build_api_context, build_authenticator, build_webhook_sender
+from quire.assembly.cleaning import clean_all
 from quire.assembly.components import Components, open_components
 from quire.assembly.engine import open_engine
 from quire.assembly.engine_task import run_engine_loop
 from quire.assembly.left_alone import Notice
 from quire.assembly.member_pipelines import find_own_pipelines
 from quire.assembly.ocr_service import open_ocr_service
-from quire.assembly.presigned_uploads import build_cleanup_policy, open_presigned_uploads
+from quire.assembly.presigned_uploads import open_presigned_uploads
 from quire.assembly.queues import queue_policies
 from quire.assembly.recipes import build_recipe_context, run_recipe_import
 from quire.assembly.redis_lists import elsewhere
@@ -26,7 +27,6 @@ from quire.assembly.scrub import scrub_regularly
 from quire.blobs.presigned_uploads import PresignedUploads
 from quire.engine.loop import EngineLoop
 from quire.engine.outbox import Outbox
-from quire.ingest.cleanup import clean_up
 from quire.model.errors import Retry, Stale
 from quire.settings import Settings
 from quire.system import LoopSignal
@@ -196,7 +196,7 @@ async def _clean_regularly(
         return
     while not stop.is_set():
         with suppress(Retry, Stale):  # the next time
-            await clean_up(components, presigned, build_cleanup_policy(settings))
+            await clean_all(settings, components, presigned)
         await _pause(stop, settings.cleaning.every_seconds)
 
 

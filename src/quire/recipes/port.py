@@ -147,6 +147,16 @@ class RecipeStore(Protocol):
         """Complete jobs that were completed before that moment and not saved, oldest first."""
         ...
 
+    async def list_discardable(self, *, before: float, limit: int) -> list[RecipeJob]:
+        """Jobs that are over, have not changed since that moment and were not marked as emptied, oldest
+        first. Over are those that failed, were cancelled, saved or abandoned.
+        """
+        ...
+
+    async def mark_emptied(self, job: RecipeJob, *, now: float) -> bool:
+        """Photos and request of the job were deleted. False: it has changed since it was read."""
+        ...
+
     async def get_ingestion(self, ingestion_id: str) -> RecipeIngestion:
         """Raises Missing."""
         ...

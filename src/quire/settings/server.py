@@ -83,6 +83,10 @@ class CleanupSettings(Struct, frozen=True, kw_only=True):
     staging_days: Annotated[
         float, about("delete staged files so long after their batch ended; 0: never", ge=0)
     ] = 30.0
+    recipe_days: Annotated[
+        float,
+        about("delete photos and requests of recipe imports so long after they were over; 0: never", ge=0),
+    ] = 30.0
 
 
 class ScrubSettings(Struct, frozen=True, kw_only=True):

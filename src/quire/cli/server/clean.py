@@ -20,10 +20,11 @@ def clean(
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Abandon idle uploads and delete old staged files.
+    """Abandon idle uploads, delete old staged files and the files of old recipe imports.
 
     Staged files are deleted some time after their batch has ended, but never before the next stage has
-    taken them over. The settings cleaning.idle_upload_days and cleaning.staging_days say after how many
+    taken them over. Of recipe imports that are over, photos and requests are deleted. The settings
+    cleaning.idle_upload_days, cleaning.staging_days and cleaning.recipe_days say after how many
     days; 0 means never. `quire serve` does the same every cleaning.every_seconds.
 
     Examples:
@@ -32,12 +33,11 @@ def clean(
 
     Exit codes: 0 done, 1 could not run, 2 usage.
     """
-    from quire.assembly.presigned_uploads import build_cleanup_policy
-    from quire.ingest.cleanup import list_due
+    from quire.assembly.cleaning import list_all_due
 
     if dry_run:
         found = use_components(
-            lambda components, settings: list_due(components, build_cleanup_policy(settings)),
+            lambda components, settings: list_all_due(settings, components),
             home=home,
             config=config,
             json_output=json_output,
@@ -45,28 +45,33 @@ def clean(
         if json_output:
             print_json(found)
             return
+        from quire.recipes.cleaning import DiscardableImport
+
         for one in found:
             size = f"{one.files} files, {one.bytes} bytes"
-            typer.echo(f"{printable(one.batch_id)}  {one.kind}  since {one.since}  {size}")
+            name = one.job_id if isinstance(one, DiscardableImport) else one.batch_id
+            typer.echo(f"{printable(name)}  {one.kind}  since {one.since}  {size}")
         if not found:
             typer.echo("There is nothing to clean up.")
         return
-    cleaned = use_components(_clean_up, home=home, config=config, json_output=json_output)
+    cleaned, imports = use_components(_clean_up, home=home, config=config, json_output=json_output)
     if json_output:
-        print_json(cleaned)
+        from msgspec import structs
+
+        print_json(structs.asdict(cleaned) | {"recipe_imports": imports})
         return
     typer.echo(
         f"{cleaned.idle_uploads} idle uploads abandoned, {cleaned.stagings} staging areas deleted, "
-        f"{cleaned.objects} objects in total."
+        f"{cleaned.objects} objects in total; the files of {imports} recipe imports deleted."
     )
 
 
-async def _clean_up(components: "Components", settings: "Settings") -> "CleanupResult":
-    from quire.assembly.presigned_uploads import build_cleanup_policy, open_presigned_uploads
-    from quire.ingest.cleanup import clean_up
+async def _clean_up(components: "Components", settings: "Settings") -> "tuple[CleanupResult, int]":
+    from quire.assembly.cleaning import clean_all
+    from quire.assembly.presigned_uploads import open_presigned_uploads
 
     presigned = open_presigned_uploads(settings, components)
     try:
-        return await clean_up(components, presigned, build_cleanup_policy(settings))
+        return await clean_all(settings, components, presigned)
     finally:
         await presigned.close()

@@ -73,6 +73,15 @@ class PostgresRecipeStore:
     async def list_unsaved(self, *, before: float, limit: int) -> list[RecipeJob]:
         return await self._list("unsaved_jobs", (before, limit))
 
+    async def list_discardable(self, *, before: float, limit: int) -> list[RecipeJob]:
+        return await self._list("discardable_jobs", (before, limit))
+
+    async def mark_emptied(self, job: RecipeJob, *, now: float) -> bool:
+        values = (now, job.id, job.revision)
+        return bool(
+            await self._database.write(lambda connection: _queries.change(connection, "mark_emptied", values))
+        )
+
     async def get_ingestion(self, ingestion_id: str) -> RecipeIngestion:
         values = clean_row((ingestion_id,))
         row = await self._database.read(

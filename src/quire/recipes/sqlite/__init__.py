@@ -73,6 +73,16 @@ class SqliteRecipeStore:
     async def list_unsaved(self, *, before: float, limit: int) -> list[RecipeJob]:
         return await self._list("unsaved_jobs", (before, limit))
 
+    async def list_discardable(self, *, before: float, limit: int) -> list[RecipeJob]:
+        return await self._list("discardable_jobs", (before, limit))
+
+    async def mark_emptied(self, job: RecipeJob, *, now: float) -> bool:
+        values = (now, job.id, job.revision)
+        changed = await self._database.write(
+            lambda connection: connection.execute(SQL["mark_emptied"], values).rowcount
+        )
+        return bool(changed)
+
     async def get_ingestion(self, ingestion_id: str) -> RecipeIngestion:
         row = await self._database.read(
             lambda connection: connection.execute(SQL["ingestion_by_id"], (ingestion_id,)).fetchone()

@@ -54,6 +54,19 @@ SELECT id, user_id, job_type, url, use_llm_fallback, job_data, status, stage, re
        canceled_at
 FROM recipe_jobs WHERE status = 'COMPLETE' AND job_type <> 'manual' AND completed_at < %s ORDER BY completed_at, no LIMIT %s
 
+-- name: discardable_jobs
+-- What was written by hand is saved with its job.
+SELECT id, user_id, job_type, url, use_llm_fallback, job_data, status, stage, result, error_code, error_message, attempts,
+       batch_id, ingestion_id, revision, created_at, updated_at, started_at, completed_at, committed_at, abandoned_at,
+       canceled_at
+FROM recipe_jobs
+WHERE emptied_at IS NULL
+  AND (status IN ('ERROR', 'CANCELED', 'COMMITTED', 'ABANDONED') OR (status = 'COMPLETE' AND job_type = 'manual'))
+  AND updated_at < %s ORDER BY updated_at, no LIMIT %s
+
+-- name: mark_emptied
+UPDATE recipe_jobs SET emptied_at = %s WHERE id = %s AND revision = %s
+
 -- name: insert_recipe
 INSERT INTO recipes (id, user_id, job_id, recipe, created_at) VALUES (%s, %s, %s, %s, %s)
 ON CONFLICT DO NOTHING

@@ -23,11 +23,14 @@ CREATE TABLE recipe_jobs (
     completed_at REAL,
     committed_at REAL,
     abandoned_at REAL,
-    canceled_at REAL
+    canceled_at REAL,
+    emptied_at REAL
 );
 CREATE INDEX recipe_jobs_of_user ON recipe_jobs (user_id, no);
 CREATE INDEX recipe_jobs_unfinished ON recipe_jobs (updated_at) WHERE status IN ('PENDING', 'RUNNING');
 CREATE INDEX recipe_jobs_unsaved ON recipe_jobs (completed_at) WHERE status = 'COMPLETE';
+CREATE INDEX recipe_jobs_over ON recipe_jobs (updated_at, no) WHERE emptied_at IS NULL
+  AND (status IN ('ERROR', 'CANCELED', 'COMMITTED', 'ABANDONED') OR (status = 'COMPLETE' AND job_type = 'manual'));
 
 CREATE TABLE recipe_ingestions (
     no INTEGER PRIMARY KEY,
