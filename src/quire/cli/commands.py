@@ -86,7 +86,7 @@ COMMANDS: Mapping[str, Entry] = {
     "upload": CommandEntry("Upload a folder to a server as one batch.", "quire.cli.upload.commands:upload"),
     "doctor": CommandEntry("Check the installation, the settings and the store.", "quire.cli.doctor:doctor"),
     "clean": CommandEntry(
-        "Abandon idle uploads and delete old staged files.", "quire.cli.server.clean:clean"
+        "Delete old staged files, idle uploads and old recipe photos.", "quire.cli.server.clean:clean"
     ),
     "scrub": CommandEntry("Read the whole store and repair damaged blobs.", "quire.cli.server.scrub:scrub"),
     "scheduler": CommandEntry(_RUN_THE_SCHEDULER, f"{_WORKER}:scheduler"),

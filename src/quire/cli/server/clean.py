@@ -20,7 +20,7 @@ def clean(
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Abandon idle uploads, delete old staged files and the files of old recipe imports.
+    """Delete old staged files, idle uploads and old recipe photos.
 
     Staged files are deleted some time after their batch has ended, but never before the next stage has
     taken them over. Of recipe imports that are over, photos and requests are deleted. The settings

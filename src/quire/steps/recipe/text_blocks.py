@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from quire.steps.recipe.cooking_words import ingredient_likeness, step_likeness
 from quire.steps.recipe.ingredient import clean_line, is_heading
@@ -32,7 +33,7 @@ def join_ingredients(lines: Sequence[str]) -> list[str]:
     # Where ingredients begin in lower case, that is no sign of a wrapped line.
     usual = sum(1 for line in lines if line[:1].isupper() or read_quantity(line)) * 2 >= sum(
         1 for line in lines if line
-    )
+    ) and not _begins_in_lower_case(lines, width)
     blank = True
     for line in lines:
         if not line:
@@ -116,6 +117,21 @@ def _first_number(lines: Sequence[str]) -> int:
     return begin if counted * 3 < len(below) else 0
 
 
+def _begins_in_lower_case(lines: Sequence[str], width: int) -> bool:
+    """Whether a line in lower case stands behind one that it would have fitted on: it was not wrapped."""
+    return any(
+        before
+        and line[:1].islower()
+        and not before.rstrip().endswith((",", ":", "-"))
+        and before.count("(") <= before.count(")")
+        and not _GOES_ON.search(before)
+        and not _CONTINUES.match(line)
+        and not is_unit(line.split(" ", 1)[0])
+        and len(before) + 1 + len(line.split(" ", 1)[0]) <= width * 0.6
+        for before, line in pairwise(lines)
+    )
+
+
 def _goes_on(before: str, line: str, *, bulleted: bool, width: int) -> bool:
     if before.count("(") > before.count(")"):
         return True
@@ -161,7 +177,11 @@ def _join_paragraphs(lines: Sequence[str]) -> list[str]:
             # A page may end in the middle of a sentence; many blank lines part steps.
             ended = ended or blanks >= 3 or not paragraphs or bool(_SENTENCE_END.search(paragraphs[-1][-1]))
             continue
-        if ended and (blanks >= 3 or not (paragraphs and line[:1].islower())):
+        if (
+            ended
+            and (blanks >= 3 or not (paragraphs and line[:1].islower()))
+            and not _is_cut(paragraphs, line)
+        ):
             paragraphs.append([line])
         else:
             paragraphs[-1].append(line)
@@ -170,3 +190,11 @@ def _join_paragraphs(lines: Sequence[str]) -> list[str]:
         if not by_blank and short and width < 60 and not line.endswith(",") and step_likeness(line) >= 0.7:
             ended = True
     return [" ".join(paragraph) for paragraph in paragraphs]
+
+
+def _is_cut(paragraphs: Sequence[Sequence[str]], line: str) -> bool:
+    """Whether a sentence that began with a capital goes on in lower case: engines see blank lines in it."""
+    if not paragraphs or not line[:1].islower():
+        return False
+    before = " ".join(paragraphs[-1])
+    return before[:1].isupper() and not before.rstrip().endswith((".", "!", "?", ":", ";"))

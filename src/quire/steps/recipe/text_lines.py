@@ -25,6 +25,10 @@ all self semi low high half full non medium bite well extra pre deep free thick 
 three four large small sugar fat oven
 """.split())  # fmt: skip
 _HYPHEN_END = re.compile(r"([^\W\d_]+)[-‐¬]$")
+# What engines read instead of a bullet; a letter counts only before a number, or among other bullets.
+_MISREAD_BULLET = re.compile(r"(?:[«»¢©®¤°]|[eo](?=\s\d))\s(?=\S)")
+_LETTER_BULLET = re.compile(r"[eo]\s(?=\S)")
+_BULLET = re.compile(r"[•*·]\s")
 _LIST_AND_STEP = re.compile(r"(?<=[a-z)0-9])\s(?=(?:\d{1,2}\.\s)?([A-Z][a-zé]{1,12})\s[a-z])")
 
 
@@ -43,7 +47,19 @@ def mend_lines(text: str) -> list[str]:
             line = ""
         if line or (lines and lines[-1]):
             lines.append(line)
-    return _join_hyphens(_drop_headers(_drop_page_numbers(lines)))
+    return _join_hyphens(_drop_headers(_drop_page_numbers(_mend_bullets(lines))))
+
+
+def _mend_bullets(lines: list[str]) -> list[str]:
+    """Bullets where a list has them and they were read as other marks."""
+    misread = sum(1 for line in lines if _MISREAD_BULLET.match(line))
+    marked = misread + sum(1 for line in lines if _BULLET.match(line))
+    if not misread or marked < 3:
+        return lines
+    lines = [
+        _MISREAD_BULLET.sub("• ", line, count=1) if _MISREAD_BULLET.match(line) else line for line in lines
+    ]
+    return [_LETTER_BULLET.sub("• ", line, count=1) if _LETTER_BULLET.match(line) else line for line in lines]
 
 
 def _part_columns(lines: list[str]) -> list[str]:
