@@ -71,8 +71,8 @@ async def open_lists(settings: Settings, ids: Ids) -> AsyncIterator["RedisListQu
 
 
 async def probe_lists(settings: Settings) -> list[Probe]:
-    """Whether the server of the lists answers, keeps what it takes, and throws nothing away. All that is wrong
-    is a warning: a process runs without it, and what it has to send there waits.
+    """Whether the server of the lists answers, keeps what it takes, and throws nothing away. All that is
+    wrong is a warning: a process runs without it, and what it has to send there waits.
     """
     try:
         async with open_lists(settings, SystemIds()) as lists, asyncio.timeout(PROBE_SECONDS):
