@@ -3,8 +3,9 @@
 Promises: the completion is sent before the request is acknowledged, and a request that is delivered again
 sends the same message once more, which the queue takes as one; a message that is no request is answered with
 `bad_request` when it says where to, and becomes a dead letter otherwise; a passing fault of the whole job
-sends the request again, one attempt later, and answers only in the end; a request on which workers died again
-and again is answered with `internal_error` before it becomes a dead letter. Must not know: how messages travel.
+sends the request again, one attempt later, and answers only in the end; a request on which workers died
+again and again is answered with `internal_error` and then becomes a dead letter. Must not know: how messages
+travel.
 """
 
 import hashlib
