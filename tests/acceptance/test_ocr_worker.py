@@ -167,6 +167,24 @@ async def test_killed_in_the_middle_of_a_job_it_is_answered_once_by_the_next(pla
     assert list(place.quire.home.rglob("picture-*")) == []
 
 
+async def test_a_request_on_which_every_worker_is_killed_is_answered_once_before_it_is_buried(place):
+    with (place.quire.folder / "quire.toml").open("a") as settings:
+        settings.write("max_retries = 1\n")
+    async with web_server(a=never_beginning) as web:
+        place.push(f"s3:{web.url('/a')}", reply_to="own.answers")
+        for asked in (1, 2):
+            worker = await asyncio.to_thread(place.start)
+            async with asyncio.timeout(60):
+                await web.until_asked(asked)
+            os.killpg(worker.pid, signal.SIGKILL)
+            await asyncio.to_thread(worker.communicate)
+        events = await asyncio.to_thread(place.run)
+    assert [one["event"] for one in events] == ["started", "given_up", "dead_letter", "stopped"]
+    (answer,) = place.popped("own.answers")
+    assert (answer.payload.status, answer.payload.error.code) == ("failed", "internal_error")
+    assert place.client.llen(f"{OCR}:dead") == 1
+
+
 async def test_ctrl_c_finishes_what_it_works_on(place):
     async with web_server(a=never_beginning) as web:
         place.push(f"s3:{web.url('/a')}", reply_to="own.answers")

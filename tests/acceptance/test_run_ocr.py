@@ -92,3 +92,44 @@ def test_outputs_and_pdf_a_are_chosen_by_settings(quire, folder):
     assert quire.files()["letter.tif"]["outputs"] == ["letter.pdf"]
     with pikepdf.open(quire.out / "letter.pdf") as stored, stored.open_metadata() as metadata:
         assert (metadata["pdfaid:part"], metadata["pdfaid:conformance"]) == ("2", "B")
+
+
+def write_mixed(target: Path) -> None:
+    """A scanned page, and a typed one whose font is not in the PDF, which PDF/A forbids."""
+    scan = open_scan().convert("L")
+    name, pages = pikepdf.Name, ("595 0 0 446 0 396 cm /I Do", "BT /F 12 Tf 72 700 Td (Typed words) Tj ET")
+    with pikepdf.new() as document:
+        picture = document.make_stream(
+            scan.tobytes(),
+            Type=name.XObject,
+            Subtype=name.Image,
+            Width=scan.width,
+            Height=scan.height,
+            ColorSpace=name.DeviceGray,
+            BitsPerComponent=8,
+        )
+        font = pikepdf.Dictionary(Type=name.Font, Subtype=name.Type1, BaseFont=name.Helvetica)
+        for content in pages:
+            page = document.add_blank_page(page_size=(595, 842))
+            page.Resources = pikepdf.Dictionary(
+                XObject=pikepdf.Dictionary(I=picture), Font=pikepdf.Dictionary(F=font)
+            )
+            page.Contents = document.make_stream(content.encode())
+        document.save(target)
+
+
+def test_what_cannot_become_pdf_a_fails_with_its_text_and_becomes_a_pdf_without_being_read_again(
+    quire, folder
+):
+    write_mixed(folder / "mixed.pdf")
+    refused = quire.run(str(folder), "--pipeline", "ocr", **TESSERACT, QUIRE_OCR_PDFA="true")
+    assert refused.returncode == 3, refused.stderr
+    entry = quire.files()["mixed.pdf"]
+    assert (entry["status"], entry["error_class"]) == ("failed", "not_pdfa")
+    assert "Switch PDF/A off (setting ocr.pdfa)" in entry["reason"]
+    assert set(entry["outputs"]) == {"mixed.txt", "mixed.hocr", "mixed.alto.xml"}
+
+    ran = quire.run(str(folder), "--pipeline", "ocr", **TESSERACT)
+    assert ran.returncode == 0, ran.stderr
+    assert "5 of 6 tasks from the cache" in ran.stdout
+    assert SENTENCE in text_of(quire.out / "mixed.ocr.pdf")[0]

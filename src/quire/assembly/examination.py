@@ -108,6 +108,7 @@ async def examine(
     load_scrub: ScrubLoader | None = None,
     probe_server: StoreProbe | None = None,
     probe_tiers: TierProbe | None = None,
+    probe_envelopes: StoreProbe | None = None,
     features: Collection[str] = (),
     sandbox: SandboxMode = "auto",
     tools: Sequence[ToolCheck] = TOOLS,
@@ -115,7 +116,8 @@ async def examine(
 ) -> Examination:
     """`rows` may be the error of reading the settings; then home and store are unknown (None).
 
-    `probe_server` is for a ledger on PostgreSQL, `probe_tiers` for the engines that read pictures.
+    `probe_server` is for a ledger on PostgreSQL, `probe_tiers` for the engines that read pictures,
+    `probe_envelopes` for the server on which envelopes travel.
     `features` are those that the settings use, such as "s3": their tools must be installed.
     """
     sections = [
@@ -131,6 +133,8 @@ async def examine(
     if probe_server is not None:
         checks = await _check_store(probe_server, store_seconds, DATABASE_ADVICE)
         sections.append(Section(title="Database", checks=checks))
+    if probe_envelopes is not None:
+        sections.append(Section(title="Envelopes", checks=await _check_store(probe_envelopes, store_seconds)))
     if probe_store is not None:
         checks = await _check_store(probe_store, store_seconds)
         if load_scrub is not None and all(check.state == "ok" for check in checks):
@@ -326,6 +330,7 @@ async def _check_store(probe: StoreProbe, seconds: float, follow: str = STORE_AD
             name="probe",
             state="ok" if one.ok else "warning",
             detail=one.name if one.ok else f"{one.name}: {one.detail}",
+            advice="" if one.ok else one.advice,
         )
         for one in probes
     )

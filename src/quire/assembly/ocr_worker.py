@@ -65,6 +65,7 @@ def ocr_policy(settings: Settings) -> QueuePolicy:
 def answering_rules(settings: Settings) -> AnsweringRules:
     return AnsweringRules(
         queue=OCR_QUEUE,
+        max_deliveries=ocr_policy(settings).max_deliveries,
         max_attempts=settings.ocr.max_attempts,
         first_delay_seconds=settings.ocr.retry_seconds,
         max_bytes=max_envelope_bytes(settings),
@@ -103,9 +104,11 @@ async def open_ocr_worker(
             is_cancelled=is_cancelled,
             report=report,
         )
+        policy = ocr_policy(settings)
         consumer = Consumer(
             queues,
-            ocr_policy(settings),
+            # Once more than the policy says: the last delivery is for the answer that nobody could give.
+            structs.replace(policy, max_retries=policy.max_retries + 1),
             answerer.handle,
             decode=read_message,
             clock=clock,

@@ -4,6 +4,7 @@ Nothing connects before it is used: with Redis away a process starts, and whatev
 in the outbox.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,17 +12,20 @@ from typing import TYPE_CHECKING
 
 from quire.model.envelope_reading import read_created_at
 from quire.model.envelopes import MAX_ENVELOPE_BYTES, OCR_QUEUE, RECIPE_QUEUE
+from quire.model.errors import Misconfigured, Unavailable
 from quire.model.ids import Ids
+from quire.model.probe import Probe
 from quire.queues.port import MAX_MESSAGE_BYTES, QueueStore
 from quire.queues.routed import RoutedQueues
 from quire.settings import Settings
-from quire.system import SystemClock
+from quire.system import SystemClock, SystemIds
 
 if TYPE_CHECKING:
     from quire.queues.redis_lists import RedisListQueues
 
 # Of the names that belong to published programs; those of other systems stay where they are.
 PREFIX = "jarvis."
+PROBE_SECONDS = 15.0
 
 _log = logging.getLogger("quire.envelopes")
 
@@ -64,6 +68,23 @@ async def open_lists(settings: Settings, ids: Ids) -> AsyncIterator["RedisListQu
         yield lists
     finally:
         await lists.close()
+
+
+async def probe_lists(settings: Settings) -> list[Probe]:
+    """Whether the server of the lists answers, keeps what it takes, and throws nothing away. All that is
+    wrong is a warning: a process runs without it, and what it has to send there waits.
+    """
+    try:
+        async with open_lists(settings, SystemIds()) as lists, asyncio.timeout(PROBE_SECONDS):
+            return await lists.probe()
+    except Misconfigured as error:
+        return [Probe(name="server", ok=False, needed=False, detail=str(error), advice="follow the message")]
+    except Unavailable as error:
+        detail = str(error)
+    except TimeoutError:
+        detail = f"no answer in {PROBE_SECONDS:g} seconds"
+    advice = "start it, or correct redis.url; what is to be sent there waits until it is back"
+    return [Probe(name="server", ok=False, needed=False, detail=detail, advice=advice)]
 
 
 @asynccontextmanager

@@ -32,7 +32,7 @@ def doctor(json_output: Json = False, home: Home = None, config: Config = None) 
     """Check the installation, the settings and the store.
 
     Checks versions, settings, tools, the sandbox in which files are decoded, the engines that read pictures,
-    the home folder and the store, and gives advice for every problem.
+    the home folder, the store and the Redis on which envelopes travel, and gives advice for every problem.
 
     Examples:
       quire doctor
@@ -64,6 +64,7 @@ def doctor(json_output: Json = False, home: Home = None, config: Config = None) 
 async def _examine(home: Path | None, config: Path | None) -> "Examination":
     from quire import settings
     from quire.assembly.examination import examine
+    from quire.assembly.redis_lists import travels_on_lists
     from quire.model.errors import Misconfigured
 
     try:
@@ -88,6 +89,11 @@ async def _examine(home: Path | None, config: Path | None) -> "Examination":
 
         return await probe_server(in_force)
 
+    async def probe_envelopes() -> Sequence["Probe"]:
+        from quire.assembly.redis_lists import probe_lists
+
+        return await probe_lists(in_force)
+
     def probe_tiers() -> Sequence["TierState"]:
         from quire.assembly.ocr_reading import build_reading_options
         from quire.steps.ocr import engines
@@ -102,6 +108,7 @@ async def _examine(home: Path | None, config: Path | None) -> "Examination":
         load_scrub=load_scrub,
         sandbox=in_force.sandbox,
         probe_tiers=probe_tiers,
+        probe_envelopes=probe_envelopes if travels_on_lists(in_force) else None,
         probe_server=probe_ledger if in_force.ledger == "postgres" else None,
         features={in_force.store, *_needed_converter(in_force.library)},
     )

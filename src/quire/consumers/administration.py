@@ -5,13 +5,13 @@ than that number is changed. Must not know: HTTP and the terminal.
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
 from quire.consumers.lines import DeadLine, QueueLine, WaitingLine, to_dead_line, to_waiting_line
 from quire.model.clock import Clock
-from quire.model.errors import Missing
+from quire.model.errors import Missing, Unavailable
 from quire.model.queues import QueuePolicy, policy_for
 from quire.queues.port import DeadLetter, DeadLetterFilter, QueueCounter, QueueStore
 
@@ -31,12 +31,29 @@ class QueueContext(Struct, frozen=True, kw_only=True):
     clock: Clock
 
 
-async def list_queues(context: QueueContext, *, everything: bool = False) -> list[QueueLine]:
-    """Queues that have or recently had messages; with `everything` also those that are only configured."""
+async def list_queues(
+    context: QueueContext, *, everything: bool = False, without: Collection[str] = ()
+) -> list[QueueLine]:
+    """Queues that have or recently had messages; with `everything` also those that are only configured.
+    Those named in `without` are left out.
+    """
     names = set(await context.queues.names())
     if everything:
         names.update(context.policies)
-    return [await _describe(context, name) for name in sorted(names)]
+    return [await _describe(context, name) for name in sorted(names.difference(without))]
+
+
+async def find_unreachable(context: QueueContext) -> dict[str, str]:
+    """The configured queues that cannot be looked at, with the reason: queues may live on several servers,
+    and one of these may be away.
+    """
+    found = {}
+    for name in sorted(context.policies):
+        try:
+            await context.queues.depth(name, now=context.clock.now())
+        except Unavailable as error:
+            found[name] = str(error)
+    return found
 
 
 async def _describe(context: QueueContext, name: str) -> QueueLine:

@@ -3,13 +3,16 @@
 Promises: the completion is sent before the request is acknowledged, and a request that is delivered again
 sends the same message once more, which the queue takes as one; a message that is no request is answered with
 `bad_request` when it says where to, and becomes a dead letter otherwise; a passing fault of the whole job
-sends the request again, one attempt later, and answers only in the end. Must not know: how messages travel.
+sends the request again, one attempt later, and answers only in the end; a request on which workers died
+again and again is answered with `internal_error` and then becomes a dead letter. Must not know: how messages
+travel.
 """
 
 import hashlib
 import uuid
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
+from typing import NoReturn
 
 from msgspec import Struct, structs
 
@@ -39,6 +42,7 @@ class OcrEventKind(StrEnum):
     RETRIED = "retried"
     REFUSED = "refused"  # answered with bad_request
     CANCELLED = "cancelled"
+    GIVEN_UP = "given_up"  # answered with internal_error, and now a dead letter
 
 
 class OcrEvent(Struct, frozen=True, kw_only=True):
@@ -55,10 +59,13 @@ class OcrEvent(Struct, frozen=True, kw_only=True):
 
 
 class AnsweringRules(Struct, frozen=True, kw_only=True):
-    """`queue` is the one requests come from. Delays double from the first to the longest."""
+    """`queue` is the one requests come from. Delays double from the first to the longest. A request that is
+    delivered more often than `max_deliveries` is given up: the consumer must deliver it once more than that.
+    """
 
     queue: str
     max_attempts: int = MAX_ATTEMPTS
+    max_deliveries: int = 3
     first_delay_seconds: float = 5.0
     longest_delay_seconds: float = 120.0
     max_bytes: int = MAX_ENVELOPE_BYTES
@@ -96,6 +103,8 @@ class OcrAnswerer:
         if await self._is_cancelled(message.workflow_id):
             self._tell(OcrEventKind.CANCELLED, message, (), began)
             return
+        if leased.deliveries > self._rules.max_deliveries:
+            await self._give_up(message, leased.deliveries - 1)
         results = await read_images(
             self._reading, message.payload.image_refs, PictureWish(language=message.payload.options.language)
         )
@@ -136,6 +145,34 @@ class OcrAnswerer:
                 images=len(to.indices),
                 error=str(problem),
             )
+        )
+
+    async def _give_up(self, request: OcrRequest, deliveries: int) -> NoReturn:
+        """Nobody shall wait for an answer that no worker lives to give. The answer has an id of its own: one
+        that is made later, when the dead letter is replayed, must not be taken for the same.
+        """
+        reason = f"delivered {deliveries} times, and each time the worker died, hung or failed unexpectedly"
+        completion = build_failed_completion(
+            reply_address(request),
+            code=OcrErrorCode.INTERNAL_ERROR,
+            message=reason,
+            job_id=_derive_id(request_id(request), "given up"),
+            now=self._clock.now(),
+        )
+        await self._send(request.reply_to, completion)
+        self._report(
+            OcrEvent(
+                kind=OcrEventKind.GIVEN_UP,
+                job_id=request.job_id,
+                reply_to=request.reply_to,
+                images=len(request.payload.image_refs),
+                attempt=request.attempt,
+                error=reason,
+            )
+        )
+        raise Reject(
+            f"{reason}; its sender was told; look into its history, then replay or discard it",
+            code="too_many_deliveries",
         )
 
     def _check_reply(self, reply_to: str) -> None:

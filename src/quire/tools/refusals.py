@@ -98,7 +98,10 @@ def encrypted() -> Reject:
 
 
 def not_pdfa(why: str) -> Reject:
-    advice = "Switch PDF/A off (setting ocr.pdfa) for an ordinary searchable PDF."
+    advice = (
+        "Switch PDF/A off (setting ocr.pdfa) and run again for an ordinary searchable PDF; "
+        "its pages are not read again."
+    )
     return Reject(f"the PDF cannot be written as PDF/A-2b: {why}. {advice}", code="not_pdfa")
 
 

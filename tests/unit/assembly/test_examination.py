@@ -266,6 +266,19 @@ async def test_a_server_that_cannot_be_used_is_a_failure(tmp_path):
     assert not found.is_fine
 
 
+async def test_what_the_server_of_envelopes_may_lose_is_a_warning_with_advice(tmp_path):
+    async def probed():
+        lost = Probe(name="appendfsync", ok=False, needed=False, detail="it is no", advice="set always")
+        return [Probe(name="Redis answers", ok=True), lost]
+
+    found = await _examined(tmp_path, probe_envelopes=probed)
+    assert _checks(found, "Envelopes") == [
+        Check(name="probe", state="ok", detail="Redis answers"),
+        Check(name="probe", state="warning", detail="appendfsync: it is no", advice="set always"),
+    ]
+    assert found.is_fine
+
+
 async def test_tiers_of_ocr_that_are_not_there_are_named_with_what_they_need(tmp_path):
     there = TierState(tier=Tier.TESSERACT, engine="Tesseract 5")
     absent = TierState(tier=Tier.EASYOCR, needs="pip install easyocr")

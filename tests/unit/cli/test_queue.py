@@ -101,6 +101,18 @@ def error(ran):
     return json.loads(ran.stdout)["error"]["class"]
 
 
+@pytest.mark.parametrize("more", [(), ("--all",), ("--json",), ("--prometheus",)])
+def test_queues_on_a_server_that_is_away_are_left_out_with_a_warning(quire, sent, monkeypatch, more):
+    sent("a")
+    monkeypatch.setenv("QUIRE_REDIS_URL", "redis://127.0.0.1:1/0")
+    ran = quire("list", *more)
+    assert (ran.exit_code, QUEUE in ran.stdout) == (0, True)
+    said = json.loads(ran.stdout)["warnings"] if "--json" in more else ran.stderr.splitlines()
+    (warning,) = said
+    assert "left out: jarvis.ocr.jobs, jarvis.recipes.jobs, because Redis 127.0.0.1:1/0" in warning
+    assert "jarvis" not in ran.stdout.replace(warning, "")
+
+
 def test_an_empty_home_has_no_queues_but_those_that_are_configured(quire):
     ran = quire("list")
     assert (ran.exit_code, "No queue has messages" in ran.stdout) == (0, True)

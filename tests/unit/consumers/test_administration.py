@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from msgspec import structs
 
 from quire.consumers import administration
 from quire.consumers.administration import QueueContext
@@ -11,6 +12,7 @@ from quire.consumers.metrics import format_metrics
 from quire.model.errors import Missing
 from quire.model.queues import KNOWN_QUEUES
 from quire.queues.port import DeadLetterFilter, Message
+from quire.queues.routed import RoutedQueues
 from quire.testing.memory_queues import MemoryQueues
 from quire.testing.time import CountingIds, FakeClock
 
@@ -289,3 +291,16 @@ async def test_a_backend_that_is_away_fails_every_promise_with_the_reason(counte
     counter.queues.away = True
     promises = await check_guarantees(counter.queues, counter.clock, CountingIds())
     assert {(one.ok, one.detail) for one in promises} == {(False, "the queues are away")}
+
+
+async def test_queues_whose_server_is_away_are_named_and_can_be_left_out(counter):
+    far = MemoryQueues()
+    routed = RoutedQueues(counter.queues, far, lambda name: name.startswith("jarvis."), counter.clock)
+    context = structs.replace(counter.context, queues=routed)
+    await counter.send("a")
+    assert await administration.find_unreachable(context) == {}
+    far.away = True
+    away = await administration.find_unreachable(context)
+    assert away == dict.fromkeys(["jarvis.ocr.jobs", "jarvis.recipes.jobs"], "the queues are away")
+    listed = await administration.list_queues(context, everything=True, without=away)
+    assert {one.queue for one in listed} == KNOWN_QUEUES.keys() - away.keys()

@@ -9,6 +9,7 @@ from tests.situations.ocr_service import RECIPES, SayingReader, keep_pictures, r
 from quire.consumers.consumer import Consumer
 from quire.model.envelope_reading import read_ocr_completed, read_ocr_request
 from quire.model.envelopes import OCR_QUEUE
+from quire.model.errors import Reject
 from quire.model.queues import QueuePolicy
 from quire.ocr.answering import AnsweringRules, OcrAnswerer, OcrEventKind, read_message
 from quire.queues.port import LeasedMessage, Message
@@ -224,6 +225,48 @@ async def test_what_cannot_be_answered_becomes_a_dead_letter(service, body):
     (letter,) = await service.dead()
     assert letter.body == body
     assert letter.error_class == "bad_request"
+
+
+async def test_a_request_on_which_workers_died_is_answered_with_internal_error_and_buried(service):
+    await service.send(request_body("a", "b"))
+    for _ in range(3):  # three workers took it, and were never heard of again
+        (leased,) = await service.queues.lease(OCR_QUEUE, limit=1, seconds=60, now=service.clock.now())
+        service.clock.advance(61)
+    assert leased.deliveries == 3
+    await service.run()
+    (answer,) = await service.answers()
+    assert (answer.payload.status, answer.payload.error.code) == ("failed", "internal_error")
+    assert [one.index for one in answer.payload.results] == [0, 1]
+    assert (answer.workflow_id, answer.trace.parent_job_id) == ("job-1", "job-1")
+    assert service.reader.paths == []
+    (letter,) = await service.dead()
+    assert (letter.body, letter.error_class) == (request_body("a", "b"), "too_many_deliveries")
+    assert service.kinds == [OcrEventKind.GIVEN_UP]
+
+
+async def test_an_answer_that_was_sent_before_the_burial_is_sent_once(service):
+    for _ in range(2):
+        with pytest.raises(Reject, match="its sender was told"):
+            await service.handle(request_body("a"), deliveries=4)
+    assert len(await service.answers()) == 1
+
+
+async def test_a_replayed_dead_letter_gets_another_answer(service):
+    await service.send(request_body("a"))
+    for _ in range(3):
+        await service.queues.lease(OCR_QUEUE, limit=1, seconds=60, now=service.clock.now())
+        service.clock.advance(61)
+    await service.run()
+    assert await service.queues.replay(OCR_QUEUE, now=service.clock.now(), limit=1) == 1
+    await service.run()
+    assert [one.payload.status for one in await service.answers()] == ["failed", "success"]
+
+
+async def test_nobody_waits_for_a_cancelled_workflow_on_which_workers_died(tmp_path):
+    service = Service(tmp_path, cancelled={"job-1"})
+    await service.handle(request_body("a"), deliveries=4)
+    assert await service.answers() == []
+    assert service.kinds == [OcrEventKind.CANCELLED]
 
 
 async def test_a_cancelled_workflow_costs_nothing(tmp_path):

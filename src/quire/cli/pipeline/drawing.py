@@ -6,12 +6,13 @@ not interpreted.
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
+from re import escape, finditer
 from textwrap import wrap
 
 from msgspec import Struct
 
 from quire.cli.text import plural, printable
-from quire.model.plan import OnFailure, Plan, PlanPhase, PlanStep, PlanUnit
+from quire.model.plan import Accepts, OnFailure, Plan, PlanPhase, PlanStep, PlanUnit
 
 INDENT = "   "
 NARROWEST = 24
@@ -55,12 +56,36 @@ def _describe_tasks(phase: PlanPhase) -> str:
     return text.replace("one task", f"{most}{len(phase.steps)} tasks") + ", side by side"
 
 
-def describe_accepts(step: PlanStep) -> str:
-    accepts = step.accepts
+def describe_accepts(step: PlanStep, branches: Sequence[PlanStep] = ()) -> str:
+    """What a step takes. Where its `branches` differ from each other, by their names, stands `{branch}`."""
+    accepts = _join_branches(branches) if len(branches) > 1 else step.accepts
     kinds = " or ".join(printable(one) for one in accepts.kinds) or "every document"
     needs = "".join(f" with {printable(one)}" for one in accepts.needs)
     refuses = " or ".join(printable(one) for one in accepts.refuses)
     return f"{kinds}{needs}" + (f", not {refuses}" if refuses else "")
+
+
+def _join_branches(branches: Sequence[PlanStep]) -> Accepts:
+    def join(patterns: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+        return tuple(_join_patterns(alike, branches) for alike in zip(*patterns, strict=True))
+
+    return Accepts(
+        kinds=join([one.accepts.kinds for one in branches]),
+        needs=join([one.accepts.needs for one in branches]),
+        refuses=join([one.accepts.refuses for one in branches]),
+    )
+
+
+def _join_patterns(patterns: Sequence[str], branches: Sequence[PlanStep]) -> str:
+    """The pattern behind the patterns of all branches, which were made of the same one."""
+    first, name = patterns[0], branches[0].branch
+    if len(set(patterns)) == 1:
+        return first
+    for place in (found.start() for found in finditer(escape(name), first)):
+        before, after = first[:place], first[place + len(name) :]
+        if all(one == f"{before}{step.branch}{after}" for one, step in zip(patterns, branches, strict=True)):
+            return f"{before}{{branch}}{after}"
+    return " or ".join(patterns)
 
 
 def group_branches(steps: Sequence[PlanStep]) -> list[list[PlanStep]]:
@@ -79,7 +104,7 @@ def _list_boxes(phase: PlanPhase) -> list[Box]:
 def _box_of_steps(group: Sequence[PlanStep], *, waits: bool) -> Box:
     step = group[0]
     title = step.name.removesuffix(f".{step.branch}") if step.branch else step.name
-    rows = [("accepts", describe_accepts(step))]
+    rows = [("accepts", describe_accepts(step, group))]
     if step.branch:
         rows.append(("for each", ", ".join(one.branch for one in group)))
     if waits:

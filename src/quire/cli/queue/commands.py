@@ -13,6 +13,8 @@ from quire.cli.queue.options import Queue, print_warnings, queue_context, use_qu
 from quire.cli.text import plural, printable, probe_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from quire.assembly.components import Components
     from quire.consumers.administration import QueueContext
     from quire.consumers.lines import QueueLine, WaitingLine
@@ -34,7 +36,8 @@ def list_queues(
     """List queues with their depth, age and throughput.
 
     Shows the messages that are waiting, delayed, in flight and dead, the age of the oldest, the messages
-    finished per second, and how often messages are retried.
+    finished per second, and how often messages are retried. Queues on a server that is away are left out,
+    with a warning.
 
     Examples:
       quire queue list
@@ -53,18 +56,29 @@ def list_queues(
         components: "Components", settings: "Settings"
     ) -> "tuple[list[QueueLine], str, tuple[str, ...]]":
         context = queue_context(components, settings)
+        away = await administration.find_unreachable(context)
+        warnings = (*components.warnings, *_describe_left_out(away))
         if metrics:
-            return [], await format_metrics(context), components.warnings
-        return await administration.list_queues(context, everything=everything), "", components.warnings
+            return [], await format_metrics(context), warnings
+        lines = await administration.list_queues(context, everything=everything, without=away)
+        return lines, "", warnings
 
     found, text, warnings = use_components(read, home=home, config=config, json_output=json_output)
     if metrics:
         typer.echo(text, nl=False)
+        print_warnings(warnings)
     elif json_output:
         print_json({"queues": found, "warnings": warnings})
     else:
         show_queues(found)
         print_warnings(warnings)
+
+
+def _describe_left_out(away: "Mapping[str, str]") -> "Iterator[str]":
+    """One warning for each server that is away."""
+    for reason in dict.fromkeys(away.values()):
+        names = [name for name, why in away.items() if why == reason]
+        yield f"left out: {', '.join(names)}, because {reason}"
 
 
 def peek(

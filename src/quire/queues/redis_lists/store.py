@@ -3,11 +3,13 @@
 from collections.abc import Callable, Collection
 
 from quire.model.ids import Ids
+from quire.model.probe import Probe
 from quire.queues.redis_lists.dead_letters import RedisListDeadLetters
 from quire.queues.redis_lists.forms import PlainForm
 from quire.queues.redis_lists.messages import RedisListMessages
 from quire.queues.redis_lists.overview import RedisListOverview
 from quire.queues.redis_lists.rq import FUNCTION, RqForm
+from quire.queues.redis_probe import probe
 from quire.queues.redis_server import CONNECTIONS, TIMEOUT_SECONDS, Server
 
 SCRIPTS = "quire.queues.redis_lists.lua"
@@ -46,6 +48,13 @@ class RedisListQueues(RedisListMessages, RedisListDeadLetters, RedisListOverview
 
     def __repr__(self) -> str:
         return f"RedisListQueues({self._server.name})"
+
+    async def probe(self) -> list[Probe]:
+        """That the server answers, and warnings of what it may lose. Raises Misconfigured for one that cannot
+        be trusted, Unavailable for one that does not answer.
+        """
+        found = await probe(self._server)
+        return [Probe(name=f"{self._server.name} answers", ok=True), *found]
 
     async def close(self) -> None:
         """May be repeated."""

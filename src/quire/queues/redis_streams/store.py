@@ -2,8 +2,8 @@
 
 from quire.model.ids import Ids
 from quire.model.probe import Probe
+from quire.queues.redis_probe import probe
 from quire.queues.redis_server import CONNECTIONS, TIMEOUT_SECONDS, Server
-from quire.queues.redis_streams import probe
 from quire.queues.redis_streams.dead_letters import RedisDeadLetters
 from quire.queues.redis_streams.keys import RedisKeys
 from quire.queues.redis_streams.messages import RedisMessages
@@ -37,7 +37,7 @@ class RedisStreamQueues(RedisMessages, RedisDeadLetters, RedisOverview):
 
     async def probe(self) -> list[Probe]:
         """Warnings of what this server may lose. Raises Misconfigured for one that cannot be trusted."""
-        return await probe.probe(self._server)
+        return await probe(self._server)
 
     async def close(self) -> None:
         """May be repeated."""

@@ -1,4 +1,6 @@
-"""Checks whether this server may lose messages. Runs once, at the start."""
+"""Checks whether a Redis server may lose messages: for the queues on streams when they are opened, for those
+on lists when somebody asks.
+"""
 
 from quire.model.errors import Bug, Misconfigured
 from quire.model.probe import Probe
