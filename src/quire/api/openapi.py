@@ -53,7 +53,7 @@ def build_openapi(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
 def _collect_types(routes: Iterable[Route]) -> list[Any]:
     found: dict[str, Any] = {}
     for route in routes:
-        for kind in (route.body, route.answers, *(one.kind for one in route.parameters)):
+        for kind in (route.body, route.answers, route.invalid, *(one.kind for one in route.parameters)):
             if kind is not None and kind is not bytes:
                 found[repr(kind)] = kind
     return list(found.values())
@@ -67,7 +67,7 @@ def _describe_operation(route: Route, of: dict[str, Any]) -> dict[str, Any]:
         "responses": {
             str(route.status): _describe_success(route, of),
             **{str(status): _describe_other(route, status, of) for status in route.also},
-            **_describe_failures(route),
+            **_describe_failures(route, of),
         },
     }
     parameters = [_describe_path_parameter(name) for name in _PLACE.findall(route.path)]
@@ -107,7 +107,7 @@ def _describe_other(route: Route, status: int, of: dict[str, Any]) -> dict[str, 
     return made | {"description": TITLES.get(status, "Answer")}
 
 
-def _describe_failures(route: Route) -> dict[str, Any]:
+def _describe_failures(route: Route, of: dict[str, Any]) -> dict[str, Any]:
     statuses = set(route.errors)
     if route.scope is not None:
         statuses |= {401, 403, 429}
@@ -117,7 +117,11 @@ def _describe_failures(route: Route) -> dict[str, Any]:
     kind, schema = (JSON, "Error") if route.contract else ("application/problem+json", "Problem")
     content = {kind: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
     said = {} if route.method == "HEAD" else {"content": content}
-    return {str(status): {"description": TITLES.get(status, "Error"), **said} for status in sorted(statuses)}
+    made = {str(status): {"description": TITLES.get(status, "Error"), **said} for status in sorted(statuses)}
+    if route.invalid is not None:
+        fields = {JSON: {"schema": of[repr(route.invalid)]}}
+        made["422"] = {"description": TITLES[422], "content": content | fields}
+    return made
 
 
 def _describe_path_parameter(name: str) -> dict[str, Any]:

@@ -36,7 +36,8 @@ class Route(Struct, frozen=True, kw_only=True):
     """`contract`: of a published protocol, with its shape of errors. `pages`: pages of any origin may ask.
     `whole`: it concerns the whole server, and is closed to keys that are bound to a tenant. `app_key`: the
     key may also come in the header X-Jarvis-App-Key, as callers of the published OCR service send theirs.
-    `users`: tokens of users are accepted, too.
+    `users`: tokens of users are accepted, too. `invalid`: how a body that does not fit is
+    answered, with status 422.
     """
 
     method: Literal["GET", "HEAD", "POST", "PUT", "DELETE"]
@@ -50,6 +51,7 @@ class Route(Struct, frozen=True, kw_only=True):
     pages: bool = False
     whole: bool = False
     users: bool = False
+    invalid: Any = None
     app_key: bool = False
     body: Any = None
     body_example: Any = None

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TypeVar
 
+from msgspec import structs
+
 from quire.assembly.components import Components
 from quire.assembly.pipelines import build_retry_policy
 from quire.assembly.queues import apply_table
@@ -29,6 +31,8 @@ AT_ONCE = 8
 GRACE_SECONDS = 5.0
 AGAIN_SECONDS = 5.0
 SWEEP_SECONDS = 10.0
+MARK_SECONDS = 2.0
+MARKED_SECONDS = 86_400.0
 # The broker may be away for hours; what it brings is not at fault.
 DELIVERIES = 100
 
@@ -51,7 +55,7 @@ def build_recipe_context(
         for name in RecipeContext.__struct_fields__
         if name in Components.__struct_fields__
     }
-    return RecipeContext(
+    context = RecipeContext(
         **shared,
         remote=components.remote_context(),
         secrets=load_valid_secrets(settings),
@@ -59,6 +63,30 @@ def build_recipe_context(
         policy=build_retry_policy(settings),
         wake=wake,
     )
+    if travels_on_lists(settings) and not embedded:
+        return structs.replace(context, call_off=CancelledMarks(settings))
+    return context
+
+
+class CancelledMarks:
+    """Marks on Redis that OCR workers look for before they read the pictures of an import. With Redis away
+    there is none; then the answer is dropped when it comes.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    async def __call__(self, workflow_id: str) -> None:
+        from quire.ocr.redis_states import RedisJobStates
+
+        marks = RedisJobStates(self._settings.redis.url.reveal())
+        try:
+            async with asyncio.timeout(MARK_SECONDS):
+                await marks.mark_cancelled(workflow_id, seconds=MARKED_SECONDS)
+        except (Retry, TimeoutError) as error:
+            _log.warning("recipe_import_not_called_off: %s: %s", workflow_id, error)
+        finally:
+            await marks.close()
 
 
 def build_recipe_rules(settings: Settings, *, embedded: bool = False) -> RecipeRules:

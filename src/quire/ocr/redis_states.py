@@ -27,5 +27,8 @@ class RedisJobStates:
         found: bytes | None = await self._server.ask("GET", f"ocr_job:{job_id}")
         return found
 
+    async def mark_cancelled(self, workflow_id: str, *, seconds: float) -> None:
+        await self._server.ask("SET", f"cancelled:{workflow_id}", b"1", "EX", max(1, round(seconds)))
+
     async def is_cancelled(self, workflow_id: str) -> bool:
         return bool(await self._server.ask("EXISTS", f"cancelled:{workflow_id}"))

@@ -1,6 +1,6 @@
 """The components and rules of recipe import, built in `assembly` and handed in."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct, field
 
@@ -41,9 +41,13 @@ class RecipeRules(Struct, frozen=True, kw_only=True):
     ocr_attempts: int = 3
 
 
+async def _nobody_asks(_: str) -> None:
+    """Where no OCR service is asked, there is nothing to call off."""
+
+
 class RecipeContext(BatchContext, frozen=True, kw_only=True):
     """`secrets` sign the tokens of tasks, the first of them new ones; `wake` is called when the outbox has
-    something to send or a task was answered.
+    something to send or a task was answered. `call_off` tells the OCR service that an import was cancelled.
     """
 
     recipes: RecipeStore
@@ -54,6 +58,7 @@ class RecipeContext(BatchContext, frozen=True, kw_only=True):
     policy: RetryPolicy = RetryPolicy()
     job_ends: JobNotifier = field(default_factory=JobNotifier)
     wake: Callable[[], None] = lambda: None
+    call_off: Callable[[str], Awaitable[None]] = _nobody_asks
 
     @property
     def plan(self) -> Plan:

@@ -68,6 +68,8 @@ async def cancel_import(context: RecipeContext, user_id: str, job_id: str, *, ac
             continue
         await _cancel_batch(context, job, actor)
         context.job_ends.notify(job.id)
+        if job.job_data.get("ocr") == "queue":
+            await context.call_off(job.id)
         return job
     raise Stale(f"the import {job_id[:80]} keeps changing")
 
