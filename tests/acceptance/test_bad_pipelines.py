@@ -326,3 +326,17 @@ def test_an_async_step_that_blocks_the_loop_is_named_with_its_line(author: Autho
     assert ran.returncode == 0
     assert "the step wrong.sleepy held up all others in its process" in ran.stderr
     assert "wrong.py:9 in sleepy; run what blocks in a thread (asyncio.to_thread)" in ran.stderr
+
+
+def test_pipelines_that_come_with_quire_are_checked_by_name(author: Author):
+    author.write("@wrong.step(accepts='text/plain')\ndef count(document: Document) -> Output: ...\n")
+
+    checked = author.quire("pipeline", "check", "ocr", "preprocess")
+    with_own = author.quire("pipeline", "check", "ocr", "wrong.py")
+    as_json = author.quire("pipeline", "check", "ocr", "--json")
+
+    assert checked.stdout == "ok      ocr: comes with Quire\nok      preprocess: comes with Quire\n"
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert with_own.stdout.splitlines()[1].startswith("ok      wrong.py: wrong version 1")
+    assert [line["name"] for line in json.loads(as_json.stdout)["pipelines"]] == ["ocr"]
+    assert author.quire("pipeline", "check", "nothing").returncode == 1

@@ -71,7 +71,7 @@ TASK_COMMANDS = {
 }
 OCR_COMMANDS = {
     "worker": CommandEntry(
-        "Read pictures as requests for OCR ask, until stopped.", "quire.cli.ocr.commands:worker"
+        "Read the pictures that requests for OCR name, until stopped.", "quire.cli.ocr.commands:worker"
     )
 }
 RECIPE_COMMANDS = {

@@ -19,6 +19,7 @@ from quire.model.errors import Misconfigured, Reject, Retry
 from quire.model.page_text import PageText
 from quire.model.probe import Probe
 from quire.tools.bitmaps import turned_size
+from quire.tools.merged_columns import part_columns
 from quire.tools.page_geometry import join_text, weigh_confidence
 from quire.tools.pdfium import PageBitmap
 from quire.tools.tesseract_page import collect_paragraphs
@@ -103,6 +104,7 @@ class Tesseract:
             paragraphs, rotation = collect_paragraphs(
                 api, drawn.width, drawn.height, english="eng" in self.language.split("+")
             )
+        paragraphs = part_columns(paragraphs)
         width, height = turned_size(drawn, rotation)
         return PageText(
             width=width,

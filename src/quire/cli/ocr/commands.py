@@ -35,7 +35,7 @@ def worker(
     home: Home = None,
     config: Config = None,
 ) -> None:
-    """Read pictures as requests for OCR ask, until stopped.
+    """Read the pictures that requests for OCR name, until stopped.
 
     Takes requests from the queue jarvis.ocr.jobs: on Redis lists when redis.url is set, in place of a
     published OCR worker or beside it; otherwise on Quire's own queues. Each request gets one answer, on the

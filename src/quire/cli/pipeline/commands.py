@@ -96,7 +96,7 @@ def check(references: References = None, json_output: Json = False, config: Conf
     """Check pipelines without running them.
 
     Loads each reference and reports everything that is wrong, with file and line. Without a reference, checks
-    all of the setting `pipelines`.
+    all of the setting `pipelines`. Pipelines that come with Quire are fine as they are.
 
     Examples:
       quire pipeline check words.py
@@ -108,18 +108,25 @@ def check(references: References = None, json_output: Json = False, config: Conf
     from quire.assembly.member_pipelines import BUILT_IN
     from quire.assembly.own_pipelines import find_pipelines, list_sources
 
+    built_in: list[str] = []
     with exit_on_error(json_output=json_output):
         if references:
-            sources = list_sources((), references, packages=False)
+            built_in = [one for one in references if one in BUILT_IN]
+            own = [one for one in references if one not in BUILT_IN]
+            sources = list_sources((), own, packages=False)
         else:
             loaded = _load_settings(config)
             where = loaded.sources["pipelines"]
             sources = list_sources(loaded.settings.pipelines, written_in=where, packages=False)
         found = find_pipelines(sources, BUILT_IN)
     if json_output:
-        print_json({"fine": not _is_faulty(found), "pipelines": [_describe_found(one) for one in found]})
+        lines = [_describe_built_in(name) for name in built_in] + [_describe_found(one) for one in found]
+        print_json({"fine": not _is_faulty(found), "pipelines": lines})
     else:
-        _show_checks(found)
+        for name in built_in:
+            typer.echo(f"ok      {name}: comes with Quire")
+        if found or not built_in:
+            _show_checks(found)
     raise typer.Exit(exits.COULD_NOT_RUN if _is_faulty(found) else exits.DONE)
 
 
@@ -155,6 +162,10 @@ def _describe_found(found: "FoundPipeline") -> dict[str, Any]:
         "source": found.source.written_in,
         "problem": found.problem or overruled,
     }
+
+
+def _describe_built_in(name: str) -> dict[str, Any]:
+    return _describe_line(None) | {"name": name, "reference": name, "source": "built in", "problem": ""}
 
 
 def _describe_line(pipeline: "Plan | None") -> dict[str, Any]:

@@ -96,8 +96,10 @@ def _read_sources(sources: list[str], title: str) -> "WantedRecipe":
     if len(sources) > MAX_IMAGES:
         raise typer.BadParameter(f"at most {MAX_IMAGES} photos belong to one recipe, not {len(sources)}")
     paths = [Path(one) for one in sources]
-    if missing := [str(path) for path in paths if not path.is_file()]:
-        raise typer.BadParameter(f"no such photo: {', '.join(map(printable, missing))}")
+    if missing := [one for one, path in zip(sources, paths, strict=True) if not path.is_file()]:
+        raise typer.BadParameter(
+            f"no such photo: {', '.join(map(printable, missing))} (addresses begin with https:// or http://)"
+        )
     if large := [str(path) for path in paths if path.stat().st_size > MAX_PHOTO_BYTES]:
         raise typer.BadParameter(
             f"larger than {MAX_PHOTO_BYTES >> 20} MiB: {', '.join(map(printable, large))}"

@@ -77,6 +77,7 @@ def run(
       quire run ./scans
       quire run --watch ./inbox --out ./results
       quire run ./scans ./photos --out ./results
+      quire run ./scans --pipeline ocr --out ./text
       quire run ./texts --pipeline words.py --out ./results
       quire run ./scans --json | jq .counts
 

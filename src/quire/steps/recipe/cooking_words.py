@@ -111,6 +111,11 @@ ingredients directions recipe servings serves ounces grams tbsp tsp dough batter
 baking cheese chicken
 """.split())  # fmt: skip
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_PART_OF_FRUIT = re.compile(
+    r"(?:(?:finely |freshly )?grated )?(?:zest|juice|rind|peel)(?: (?:and|&) (?:zest|juice|rind))? "
+    r"(?:of|from) (?:a|an|one|two|three|half|\d|[½¼¾])",
+    re.IGNORECASE,
+)
 _NUMBERED = re.compile(r"(?:step\s?)?\d{1,2}\s?[.):]\s", re.IGNORECASE)
 
 
@@ -133,6 +138,8 @@ def ingredient_likeness(line: str) -> float:
         return 0.0
     if _NUMBERED.match(text) and step_likeness(text) > 0.5:
         return 0.1
+    if _PART_OF_FRUIT.match(text) and len(words) <= 14:
+        return 1.0
     quantity = read_quantity(text)
     ends = text.endswith((".", "!")) and len(words) > 9
     if quantity and not quantity.in_words:
@@ -155,7 +162,7 @@ def step_likeness(line: str) -> float:
     words = [word.casefold() for word in _WORD.findall(text[:600])]
     if not words:
         return 0.0
-    if words[0] in STAND_ALONE and words[1:2] == ["of"]:
+    if (words[0] in STAND_ALONE and words[1:2] == ["of"]) or _PART_OF_FRUIT.match(text):
         return 0.1
     if words[0] in VERBS and not read_quantity(text):
         return 1.0 if len(words) > 2 else 0.7

@@ -96,7 +96,8 @@ def _outcome_of_texts(request: ImportRequest, pictures: Sequence[ReadPicture]) -
     texts, confidences = [one.text for one in pictures], [one.confidence for one in pictures]
     text = "\n\n".join(texts)
     if problems := check_quality(texts, confidences, request.limits):
-        return failure(RecipeErrorCode.QUALITY_GATE_FAILED, "; ".join(problems))
+        message = f"the text of the pictures is too poor: {'; '.join(problems)}. Send sharper pictures."
+        return failure(RecipeErrorCode.QUALITY_GATE_FAILED, message)
     tier = next((one.tier for one in pictures if one.tier), None)
     source = RecipeSource(type="image", original_filename=request.filename or None, ocr_tier_used=tier)
     try:

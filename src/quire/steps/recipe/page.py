@@ -14,6 +14,7 @@ from quire.steps.recipe.found_recipe import FoundRecipe, make_draft, make_parsed
 from quire.tools.html_tree import decode_html, parse_tree
 
 MAX_PAGE_BYTES = 8_000_000
+_FIRST_ERROR_STATUS = 400
 _HTML = re.compile(
     r"\s*(?:text/(?:html|plain|xml)|application/(?:xhtml\+xml|xml)|application/octet-stream)", re.IGNORECASE
 )
@@ -50,7 +51,7 @@ def parse_page(
             found, strategy = read_known_site(text, url, found, strategy)
     if not found.is_whole:
         reason = find_block(html, status=status, content_type=content_type)
-        return _without_recipe(found, reason)
+        return _without_recipe(found, reason, status)
     return _parsed(found, strategy or ParserStrategy.HEURISTIC, warnings, url, "url")
 
 
@@ -85,7 +86,7 @@ def _parsed(
     )
 
 
-def _without_recipe(found: FoundRecipe, reason: str | None) -> ParsedPage:
+def _without_recipe(found: FoundRecipe, reason: str | None, status: int = 200) -> ParsedPage:
     lacks = [
         name
         for name, value in (
@@ -96,6 +97,8 @@ def _without_recipe(found: FoundRecipe, reason: str | None) -> ParsedPage:
         if not value
     ]
     message = f"no recipe was found in the page: {', '.join(lacks)} missing"
+    if status >= _FIRST_ERROR_STATUS:
+        message = f"the server of the page answered {status}; check the address. {message.capitalize()}"
     if reason is None:
         return _failed(RecipeErrorCode.PARSE_FAILED, message)
     return ParsedPage(

@@ -43,9 +43,11 @@ def fit_grid(width: int, height: int) -> tuple[int, int]:
     wide = max(GRID, int(width / shrink / GRID) * GRID)
     high = max(GRID, int(height / shrink / GRID) * GRID)
     # A strip: its short side was rounded up to the grid.
-    if wide * high > MAX_PIXELS:
-        wide, high = min(wide, MAX_PIXELS // high // GRID * GRID), min(high, MAX_PIXELS // GRID)
-    return wide, high
+    if wide * high <= MAX_PIXELS:
+        return wide, high
+    if wide < high:
+        return wide, MAX_PIXELS // wide // GRID * GRID
+    return MAX_PIXELS // high // GRID * GRID, high
 
 
 def _write(picture: vips.VipsImage, target: Path) -> tuple[int, int]:

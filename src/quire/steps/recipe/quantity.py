@@ -45,6 +45,14 @@ _MISREAD_AFTER = re.compile(r"(?<=\d)[lI](?=\s?(?:/\s?\d|\d))")
 _CAPITAL_OF_ONE = re.compile(r"[lI](?=/\d)")
 # The space of `1 1/2` is lost: nobody writes eleven halves of a cup.
 _LOST_SPACE = re.compile(r"(?P<whole>[1-9])(?P<part>1/[234568]|2/3|3/[48]|5/8|7/8)(?![\d/⁄])")
+# The bar of a fraction is read as a seven, before a unit of which nobody takes a hundred.
+_LOST_BAR = re.compile(
+    r"(?:(?P<whole>[1-9])\s?)?(?P<part>1(?=7[23468])|2(?=73)|3(?=7[48]))7(?P<of>[23468])"
+    r"(?=\s(?:cups?|tbsps?|tsps?|tablespoons?|teaspoons?)\b)"
+)
+# The unit of `225g` is read as a nine.
+_LOST_GRAM = re.compile(r"(\d{1,2}[05])9(?=\s(?!(?:k?g|[mcd]?l|gr|grams?|oz)\b)[a-z]{2})")
+_SPOON = re.compile(r"(?<=\s)thsp(?=s?\b)")
 
 
 class Quantity(Struct, frozen=True):
@@ -77,10 +85,18 @@ def times_at(line: str, place: int) -> int | None:
 
 
 def repair_misread(line: str) -> str:
-    """Undo the misreadings of OCR that can mean nothing else: `l cup`, `1l/2 cup` and `11/2 cups`."""
+    """Undo the misreadings of OCR that can mean nothing else: `l cup`, `1l/2 cup`, `11/2 cups`, `172 tsp`,
+    `2259 butter` and `3 thsp`.
+    """
     repaired = _MISREAD_ONE.sub("1", line, count=1) if line[:1] in "lI|!" else line
     if line[:1] in "lI":
         repaired = _CAPITAL_OF_ONE.sub("1", repaired, count=1) if repaired[:1] in "lI" else repaired
+    repaired = _SPOON.sub("tbsp", repaired, count=1)
+    if gram := _LOST_GRAM.match(repaired):
+        return f"{gram[1]}g{repaired[gram.end() :]}"
+    if bar := _LOST_BAR.match(repaired):
+        whole = f"{bar['whole']} " if bar["whole"] else ""
+        return f"{whole}{bar['part']}/{bar['of']}{repaired[bar.end() :]}"
     lost = _LOST_SPACE.match(repaired)
     return f"{lost['whole']} {repaired[1:]}" if lost else repaired
 

@@ -23,6 +23,7 @@ _INLINE_HEADING = re.compile(
     r"(ingredients|directions|instructions|method|zutaten|zubereitung|notes?|tips?)\s?:\s+(?=\S)",
     re.IGNORECASE,
 )
+_GROUP = re.compile(r"for the [\w ]{2,40}:?", re.IGNORECASE)
 _TITLE_LOOKED_AT = 8
 _LONGEST_TITLE = 120
 
@@ -35,9 +36,7 @@ def structure_text(text: str, *, source: RecipeSource, title_hint: str = "") -> 
     found = _find(_split_headings(mend_lines(text)), title_hint.strip())
     if not found.ingredients or not found.steps:
         lacking = "ingredients" if not found.ingredients else "steps"
-        message = (
-            f"the text has no {lacking} that could be told. Send a sharper picture, or type the recipe in."
-        )
+        message = f"no {lacking} were found in the text. Send a sharper picture, or type the recipe in."
         raise Reject(message, code=RecipeErrorCode.TEXT_STRUCTURING_FAILED)
     return make_draft(found, source)
 
@@ -190,7 +189,8 @@ def _cut_description(lines: list[str]) -> tuple[list[str], list[str]]:
     """Prose above the first ingredient-like line."""
     for place, line in enumerate(lines):
         if line and ingredient_likeness(line) >= 0.7:
-            return [text for text in lines[:place] if text], lines[place:]
+            start = place - 1 if place and _GROUP.fullmatch(lines[place - 1]) else place
+            return [text for text in lines[:start] if text], lines[start:]
     return [], lines
 
 

@@ -33,7 +33,19 @@ def test_other_lines_are_no_headings(text: str):
     assert part_of_heading(text) is None
 
 
-@pytest.mark.parametrize("line", ["2 cups flour", "Pinch of salt", "1 onion", "• 3 eggs", "½ tsp salt"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2 cups flour",
+        "Pinch of salt",
+        "1 onion",
+        "• 3 eggs",
+        "½ tsp salt",
+        "Zest of 1 lemon",
+        "Juice of 1½ lemons",
+        "Finely grated zest and juice of an orange",
+    ],
+)
 def test_an_ingredient_looks_like_one(line: str):
     assert ingredient_likeness(line) >= 0.7
     assert step_likeness(line) < 0.7

@@ -116,6 +116,12 @@ def test_a_page_without_a_recipe_fails_and_says_what_is_missing():
     assert page.next_action is None
 
 
+def test_a_page_that_is_not_there_is_told_as_such():
+    page = parse_page(b"<h1>Not found</h1>", url=URL, status=404, content_type="text/html")
+
+    assert (page.error_message or "").startswith("the server of the page answered 404; check the address. ")
+
+
 @pytest.mark.parametrize(
     ("html", "status", "reason"),
     [

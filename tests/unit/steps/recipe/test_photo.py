@@ -17,6 +17,12 @@ def test_sides_are_on_the_grid_and_pixels_within_the_limit(width, height):
     assert wide * high <= MAX_PIXELS
 
 
+def test_a_strip_of_a_picture_keeps_its_width():
+    wide, high = fit_grid(1, 60_000)
+    assert (wide, high % GRID) == (GRID, 0)
+    assert fit_grid(60_000, 1) == (high, wide)
+
+
 @given(st.integers(200, 10_000), st.integers(200, 10_000))
 def test_the_shape_is_kept(width, height):
     wide, high = fit_grid(width, height)

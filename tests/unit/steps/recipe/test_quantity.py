@@ -73,6 +73,18 @@ def test_what_stands_before_is_kept():
 
 def test_misread_ones_are_repaired_where_nothing_else_can_be_meant():
     assert repair_misread("l cup milk") == "1 cup milk"
+    assert repair_misread("11/2 cups milk") == "1 1/2 cups milk"
+    assert repair_misread("23/4 cups milk") == "2 3/4 cups milk"
+    assert repair_misread("11/16 inch of ginger") == "11/16 inch of ginger"
+    assert repair_misread("172 tsp salt") == "1/2 tsp salt"
+    assert repair_misread("1172 cups flour") == "1 1/2 cups flour"
+    assert repair_misread("374 cup milk") == "3/4 cup milk"
+    assert repair_misread("172 g flour") == "172 g flour"
+    assert repair_misread("2259 unsalted butter") == "225g unsalted butter"
+    assert repair_misread("859 sugar") == "85g sugar"
+    assert repair_misread("159 g sugar") == "159 g sugar"
+    assert repair_misread("3 thsp sugar") == "3 tbsp sugar"
+    assert repair_misread("2 thsps sugar") == "2 tbsps sugar"
     assert repair_misread("I/2 cup milk") == "1/2 cup milk"
     assert repair_misread("lemon") == "lemon"
     assert repair_misread("I can cook") == "I can cook"

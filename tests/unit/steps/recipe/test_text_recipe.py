@@ -258,6 +258,25 @@ def test_no_text_makes_the_rules_raise_anything_but_a_refusal(text: str):
         assert draft.steps
 
 
+def test_a_card_with_groups_and_no_heading_over_them_keeps_all_ingredients():
+    draft = draft_or_refusal(
+        "Lemon Drizzle Cake\n\nFor the cake\n225g unsalted butter\n4 eggs\nZest of 1 lemon\n\n"
+        "For the drizzle\nJuice of 2 lemons\n85g caster sugar\n\n"
+        "Method\nHeat the oven to 180C.\nBeat the butter, then add the eggs.\nPour over the drizzle."
+    )
+
+    assert not isinstance(draft, str)
+    assert not draft.description
+    assert [(one.name, one.notes) for one in draft.ingredients] == [
+        ("unsalted butter", "For the cake"),
+        ("eggs", "For the cake"),
+        ("Zest of 1 lemon", "For the cake"),
+        ("Juice of 2 lemons", "For the drizzle"),
+        ("caster sugar", "For the drizzle"),
+    ]
+    assert draft.steps[0] == "Heat the oven to 180C."
+
+
 @pytest.mark.parametrize(
     "sign", ["abc-\n", "a\t\tb\n", "1. ", "x\n", "(", "1 cup a\n", "Mix all. ", "Ingredients\n", "Prep: 1 "]
 )
