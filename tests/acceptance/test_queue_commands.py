@@ -113,7 +113,9 @@ def test_messages_go_through_redis_and_nobody_sees_the_password(quire, filled, r
     assert ran.returncode == 0, ran.stderr
     within(quire, send_poison, **redis)
     listed = answer(quire("queue", "list", "--json", **redis))
-    assert [one["queue"] for one in listed["queues"]] == [QUEUE]
+    # Lists of published programs are whatever else is on this server.
+    ours = [one["queue"] for one in listed["queues"] if not one["queue"].startswith("jarvis.")]
+    assert ours == [QUEUE]
     assert answer(quire("queue", "list", "--json"))["queues"] == []  # not in the ledger's database
     tried = quire("queue", "test", **redis)
     assert tried.returncode == 0, tried.stdout

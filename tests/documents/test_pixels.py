@@ -100,7 +100,7 @@ def all_pictures(corpus: Path) -> dict[str, Path]:
         path.relative_to(root).as_posix(): path
         for root in (corpus, SAMPLES)
         for path in sorted(root.rglob("*"))
-        if path.suffix.lower() in ENDINGS
+        if path.suffix.lower() in ENDINGS and path.parent != root / "scan"  # those are for reading
     }
 
 

@@ -126,7 +126,7 @@ class _Batch:
             path = self._namer.name_of_document_output(
                 product,
                 path=row.path,
-                is_input=row.born == 0,
+                is_input=len(row.lineage) == 1,  # also with new tags
                 root=row.root,
                 step=step,
                 lineage=lineage,

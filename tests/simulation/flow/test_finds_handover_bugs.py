@@ -37,5 +37,5 @@ def test_a_first_manifest_that_is_not_kept_is_missed(monkeypatch):
     async def overwritten(blobs, key):
         await blobs.put(handover.original_key(key), await blobs.get(key))
 
-    monkeypatch.setattr(handover, "_keep_original", overwritten)
+    monkeypatch.setattr(handover, "keep_original", overwritten)
     assert finds()
