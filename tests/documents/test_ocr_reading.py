@@ -3,15 +3,18 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageChops
 from tests.situations.texts import error_rate, picture_of, save_picture_of
 
 from quire.model.errors import Misconfigured, Reject
-from quire.model.page_text import Box, PageText
+from quire.model.page_text import Box, PageText, Tier
 from quire.steps.ocr.pictures import decode_picture
 from quire.steps.ocr.reader import PictureReader, ReadingOptions
 from quire.tools import bitmaps
+from quire.tools.emptiness import is_empty
+from quire.tools.pdfium import PageBitmap
 
 CORPUS = Path(__file__).parent / "corpus"
 SCAN = CORPUS / "scan"
@@ -149,6 +152,32 @@ def test_a_tilted_page_is_read_whole_with_places_on_the_tilted_page(tesseract, u
         assert inside.getextrema()[0] < 100, "there is ink in the place of the word"
     slopes = [line.slope for one in found.paragraphs for line in one.lines]
     assert all((slope > 0.05) == (degrees > 0) for slope in slopes)
+
+
+@pytest.mark.parametrize("shrunk", [1, 2, 3])
+def test_no_page_of_the_corpus_counts_as_blank_however_faint(shrunk):
+    pages = [*SCAN.glob("*.[tpj]*g"), *SCAN.glob("*.tif"), CORPUS / "tiff" / "pport_g4.tif"]
+    assert len(pages) >= 8
+    for path in pages:
+        page = bitmaps.shrink(_bitmap(path), shrunk)
+        grey = Image.frombytes("L" if page.bands == 1 else "RGB", page[1:3], page.data).convert("L")
+        faint = grey.point(lambda level: 225 + round((level - 255) * 16 / 255))
+        noise = Image.effect_noise(grey.size, 3).point(lambda level: level - 108)
+        noisy = ImageChops.subtract(faint, noise)
+        for one in (grey, faint, noisy):
+            assert not is_empty(PageBitmap(memoryview(one.tobytes()), *one.size, 1)), (path.name, shrunk)
+
+
+def test_no_engine_is_asked_about_a_blank_page_with_the_noise_of_a_scanner(tmp_path):
+    def never(*_):
+        raise AssertionError("an engine was opened")
+
+    noise = np.random.default_rng(5).normal(230, 4, (1200, 900)).round()
+    Image.fromarray(noise.astype("uint8")).save(tmp_path / "blank.png")
+    with PictureReader(ReadingOptions(tiers=TESSERACT), openers={Tier.TESSERACT: never}) as reader:
+        found = reader.read_file(tmp_path / "blank.png")
+    assert (found.text, found.is_valid, found.reason) == ("", False, "nothing is on the picture")
+    assert (found.width, found.height) == (900, 1200)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,6 @@ _LOADERS = {
 }
 
 _MM_PER_INCH = 25.4
-_UNSEEN = 8  # levels of 255
 _LOWEST_DPI, _HIGHEST_DPI = 73, 2400  # where nothing is said, libvips says 25, and cameras say 72
 
 _JPEG_START = b"\xff\xd8\xff"
@@ -203,13 +202,6 @@ def to_png(picture: Any) -> bytes:
     """Without loss and without metadata: the same picture gives the same bytes."""
     with _translate_errors():
         return bytes(picture.pngsave_buffer(compression=6, filter="all", keep="none"))
-
-
-def is_even(bitmap: PageBitmap) -> bool:
-    """Whether nothing is on the picture: no two of its samples differ by more than eyes can see."""
-    with _translate_errors():
-        picture: Any = from_pixels(*bitmap)
-        return bool(picture.max() - picture.min() <= _UNSEEN)
 
 
 def is_black_and_white(picture: Any) -> bool:

@@ -20,6 +20,7 @@ from quire.steps.ocr.read_pages import DocumentKind, LookedAt, ReadPage, describ
 from quire.steps.ocr.reader import PictureReader
 from quire.steps.page_recognition import PageClassifier
 from quire.tools import refusals, sniff, tiff, vips
+from quire.tools.emptiness import is_empty
 from quire.tools.pdfium import POINTS_PER_INCH, PageBitmap, PdfPage, PdfRenderer
 from quire.tools.qpdf import PdfFile
 
@@ -110,7 +111,7 @@ def _read_picture(document: PageSource, number: int, reader: PictureReader) -> R
 def _read_bitmap(
     document: PageSource, bitmap: PageBitmap, dpi: int, number: int, reader: PictureReader
 ) -> ReadPage:
-    if vips.is_even(bitmap):  # engines look long for what is not there
+    if is_empty(bitmap):  # engines look long for what is not there
         page = PageText(width=bitmap.width, height=bitmap.height, dpi=dpi)
         return ReadPage(number=number, kind="blank", page=page)
     page = reader.read_bitmap(bitmap, dpi, document.language)

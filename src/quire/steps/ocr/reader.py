@@ -22,6 +22,7 @@ from quire.steps.ocr.orientation import OrientationGuide
 from quire.steps.ocr.pictures import decode_picture
 from quire.steps.ocr.validity import Verdict, judge_text
 from quire.steps.ocr.views import PictureView, find_better_view
+from quire.tools.emptiness import is_empty
 from quire.tools.languages import parse_languages
 from quire.tools.pdfium import PageBitmap
 
@@ -70,6 +71,9 @@ class PictureReader:
         Misconfigured when no engine is there.
         """
         picture = decode_picture(path, page=page, max_pixels=self._options.max_pixels)
+        if is_empty(picture.bitmap):  # engines look long for what is not there
+            bitmap, reason = picture.bitmap, "nothing is on the picture"
+            return PageText(width=bitmap.width, height=bitmap.height, dpi=picture.dpi, reason=reason)
         return self.read_bitmap(picture.bitmap, picture.dpi, language)
 
     def read_bitmap(self, bitmap: PageBitmap, dpi: int, language: str = "") -> PageText:
