@@ -44,7 +44,6 @@ _LOADERS = {
     "image/webp": "webpload_source",
     "image/tiff": "tiffload_source",
 }
-
 _MM_PER_INCH = 25.4
 _LOWEST_DPI, _HIGHEST_DPI = 73, 2400  # where nothing is said, libvips says 25, and cameras say 72
 

@@ -19,7 +19,9 @@ PLAIN_LINES_PER_PHASE = 10
 @contextmanager
 def show_progress(reporter: Reporter) -> Iterator[RunObserver]:
     if not reporter.live:
-        yield _Lines(reporter)
+        lines = _Lines(reporter)
+        yield lines
+        lines.say_last()
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -111,6 +113,8 @@ class _Lines(_Progress):
         super().__init__(reporter)
         self._taken = 0
         self._said: dict[str, int] = {}
+        self._last: dict[str, str] = {}  # line of each phase
+        self._unsaid: dict[str, str] = {}
 
     def uploaded(self, files: int) -> None:
         self._taken += files
@@ -125,10 +129,20 @@ class _Lines(_Progress):
     def exported(self, files: int) -> None:
         """The summary says so."""
 
+    def say_last(self) -> None:
+        """How phases stand in the end, whose totals have grown since their last line."""
+        for line in self._unsaid.values():
+            self._reporter.say(line)
+
     def _line(self, name: str, done: int, total: int, note: str) -> None:
         if not self._is_whole:
             return
         tenth = PLAIN_LINES_PER_PHASE * done // total if total else PLAIN_LINES_PER_PHASE
+        line = f"{name}: {done}/{total}{note}"
         if tenth > self._said.get(name, -1):
             self._said[name] = tenth
-            self._reporter.say(f"{name}: {done}/{total}{note}")
+            self._last[name] = line
+            self._unsaid.pop(name, None)
+            self._reporter.say(line)
+        elif line != self._last[name]:
+            self._unsaid[name] = line

@@ -33,6 +33,9 @@ _MOST_JUDGED = 20_000  # characters
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _NUMBER = re.compile(r"[^\w\s]*\d[\d.,:/%+\-\u2013\u00b0'\u2019]*[^\W\d_]{0,3}[^\w\s]*")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")  # kana and Chinese characters
+# RapidOCR writes some letters of these, and leaves out the accented ones.
+_HALF_KNOWN = re.compile("[\u0370-\u03ff\u0400-\u052f]")
+_MOST_HALF_KNOWN = 0.3  # of the letters
 _VOWELS = frozenset("aeiouyæøœ")
 _INNER_CAPITAL = re.compile(r"[^\W\d_A-ZÀ-Þ][A-ZÀ-Þ]")
 
@@ -58,6 +61,8 @@ def judge_text(found: PageText, wanted: Sequence[str], options: ReadingOptions) 
         lowest = options.min_confidence
     if found.confidence < lowest:
         return Verdict("unsound", f"the engine is not sure of it: confidence {found.confidence:.2f}")
+    if found.tier == Tier.PADDLEOCR and len(_HALF_KNOWN.findall(text)) > _MOST_HALF_KNOWN * letters:
+        return Verdict("unsound", "letters of a script that the engine does not know")
     if digits > letters:
         return _judge_numbers(text, found.confidence)
     known = languages.parse_languages(found.language)

@@ -83,3 +83,10 @@ def test_any_text_gets_a_verdict_and_what_is_not_sound_a_reason(text, confidence
     verdict = _judge(text, confidence, tier)
     assert (verdict.soundness == "unsound") == bool(verdict.reason)
     assert verdict == _judge(text, confidence, tier)
+
+
+def test_greek_with_letters_left_out_is_not_sound_from_an_engine_that_knows_no_greek():
+    text = "Greek alphabet: Kαλημρα κόσμε, τι κνει σεα; λλνι ατα αντ σην πόλη."
+
+    assert _judge(text, 0.9, "paddleocr").soundness == "unsound"
+    assert _judge("The angles α and β of the triangle are equal", 0.97, "paddleocr").soundness == "sound"
