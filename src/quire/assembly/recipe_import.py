@@ -10,13 +10,13 @@ from msgspec import Struct
 from quire.assembly.engine import open_engine
 from quire.assembly.member_pipelines import choose_recipe_pipeline
 from quire.assembly.recipes import build_recipe_context
-from quire.model.errors import Reject
+from quire.model.errors import Reject, Stale
 from quire.recipes.context import RecipeContext
 from quire.recipes.photos import PhotoRules, prepare_photos
-from quire.recipes.port import RecipeJob
+from quire.recipes.port import JobStatus, RecipeJob
 from quire.recipes.requests import Requester, import_pictures, import_url
 from quire.recipes.saving import cancel_import
-from quire.recipes.states import is_open
+from quire.recipes.states import abandon, is_open
 from quire.settings import Settings
 
 USER = "local"
@@ -65,7 +65,11 @@ async def import_recipe(
             accepted = await import_url(context, requester, wanted.url, use_model=wanted.use_model)
         running = asyncio.create_task(loop.run(None))
         try:
-            return await _wait(context, accepted.job_id, running, stop, observe)
+            job = await _wait(context, accepted.job_id, running, stop, observe)
+            if job is not None and job.status is JobStatus.COMPLETE:
+                with suppress(Stale):  # it is printed, not saved: cleaning may delete its photos
+                    await context.recipes.replace_job(abandon(job, now=context.clock.now()))
+            return job
         finally:
             loop.stop()
             await asyncio.wait({running})
