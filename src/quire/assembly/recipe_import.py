@@ -16,11 +16,13 @@ from quire.recipes.photos import PhotoRules, prepare_photos
 from quire.recipes.port import JobStatus, RecipeJob
 from quire.recipes.requests import Requester, import_pictures, import_url
 from quire.recipes.saving import cancel_import
+from quire.recipes.starting import has_ended
 from quire.recipes.states import abandon, is_open
 from quire.settings import Settings
 
 USER = "local"
 LOOK_SECONDS = 0.2
+END_SECONDS = 0.05
 GRACE_SECONDS = 5.0
 
 Trouble = Callable[[str | None], None]
@@ -66,14 +68,24 @@ async def import_recipe(
         running = asyncio.create_task(loop.run(None))
         try:
             job = await _wait(context, accepted.job_id, running, stop, observe)
-            if job is not None and job.status is JobStatus.COMPLETE:
-                with suppress(Stale):  # it is printed, not saved: cleaning may delete its photos
-                    await context.recipes.replace_job(abandon(job, now=context.clock.now()))
+            if job is not None:
+                await _leave(context, job, running)
             return job
         finally:
             loop.stop()
             await asyncio.wait({running})
             await loop.shut_down(GRACE_SECONDS)
+
+
+async def _leave(context: RecipeContext, job: RecipeJob, running: "asyncio.Task[None]") -> None:
+    """Let its batch come to its end, too, and mark the import: it is printed, nobody will save it."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GRACE_SECONDS):
+            while not running.done() and not await has_ended(context, job):
+                await asyncio.wait({running}, timeout=END_SECONDS)
+    if job.status is JobStatus.COMPLETE:
+        with suppress(Stale):
+            await context.recipes.replace_job(abandon(job, now=context.clock.now()))
 
 
 async def _wait(

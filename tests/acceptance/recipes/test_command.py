@@ -57,9 +57,10 @@ def test_the_recipe_on_a_photo_is_printed(quire):
     at_once = {"QUIRE_CLEANING_RECIPE_DAYS": "0.000001"}
     listed = json.loads(quire("clean", "--dry-run", "--json", **at_once).stdout)
     assert [(one["kind"], one["files"]) for one in listed] == [("recipe_import", 2)] * 2
-    assert len([*quire.folder.rglob("recipe-images/*/*/*.jpg")]) == 2
+    photos = quire.home / "blobs" / "recipe-images"
+    assert len([*photos.rglob("*.jpg")]) == 2
     assert json.loads(quire("clean", "--json", **at_once).stdout)["recipe_imports"] == 2
-    assert [*quire.folder.rglob("recipe-images/*/*/*.jpg")] == []
+    assert [*photos.rglob("*.jpg")] == []
 
 
 def test_a_photo_without_a_recipe_ends_with_a_reason(quire):
