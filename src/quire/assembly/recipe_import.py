@@ -10,17 +10,19 @@ from msgspec import Struct
 from quire.assembly.engine import open_engine
 from quire.assembly.member_pipelines import choose_recipe_pipeline
 from quire.assembly.recipes import build_recipe_context
-from quire.model.errors import Reject
+from quire.model.errors import Reject, Stale
 from quire.recipes.context import RecipeContext
 from quire.recipes.photos import PhotoRules, prepare_photos
-from quire.recipes.port import RecipeJob
+from quire.recipes.port import JobStatus, RecipeJob
 from quire.recipes.requests import Requester, import_pictures, import_url
 from quire.recipes.saving import cancel_import
-from quire.recipes.states import is_open
+from quire.recipes.starting import has_ended
+from quire.recipes.states import abandon, is_open
 from quire.settings import Settings
 
 USER = "local"
 LOOK_SECONDS = 0.2
+END_SECONDS = 0.05
 GRACE_SECONDS = 5.0
 
 Trouble = Callable[[str | None], None]
@@ -65,11 +67,25 @@ async def import_recipe(
             accepted = await import_url(context, requester, wanted.url, use_model=wanted.use_model)
         running = asyncio.create_task(loop.run(None))
         try:
-            return await _wait(context, accepted.job_id, running, stop, observe)
+            job = await _wait(context, accepted.job_id, running, stop, observe)
+            if job is not None:
+                await _leave(context, job, running)
+            return job
         finally:
             loop.stop()
             await asyncio.wait({running})
             await loop.shut_down(GRACE_SECONDS)
+
+
+async def _leave(context: RecipeContext, job: RecipeJob, running: "asyncio.Task[None]") -> None:
+    """Let its batch come to its end, too, and mark the import: it is printed, nobody will save it."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GRACE_SECONDS):
+            while not running.done() and not await has_ended(context, job):
+                await asyncio.wait({running}, timeout=END_SECONDS)
+    if job.status is JobStatus.COMPLETE:
+        with suppress(Stale):
+            await context.recipes.replace_job(abandon(job, now=context.clock.now()))
 
 
 async def _wait(

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from quire.batches.context import BatchContext
 from quire.model.clock import timestamp
-from quire.model.errors import Missing
 from quire.recipes.port import RecipeJob, RecipeStore
+from quire.recipes.starting import has_ended
 
 PAGE = 200
 DAY_SECONDS = 86_400.0
@@ -61,14 +61,5 @@ async def _find(recipes: RecipeStore, context: BatchContext, days: float) -> lis
         return []
     before = context.clock.now() - days * DAY_SECONDS
     jobs = await recipes.list_discardable(before=before, limit=PAGE)
-    return [job for job in jobs if not await _may_go_on(context, job)]
-
-
-async def _may_go_on(context: BatchContext, job: RecipeJob) -> bool:
-    """After a passing failure of the OCR service the batch still waits."""
-    if job.batch_id is None:
-        return False
-    try:
-        return not (await context.batches.get_batch(job.batch_id)).ended
-    except Missing:
-        return False
+    # After a passing failure of the OCR service the batch still waits.
+    return [job for job in jobs if await has_ended(context, job)]

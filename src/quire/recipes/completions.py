@@ -14,7 +14,8 @@ from quire.model.envelopes import ImageText, OcrCompleted, OcrErrorCode
 from quire.model.errors import Missing, Stale
 from quire.recipes.context import RecipeContext
 from quire.recipes.port import ImportStage, RecipeJob
-from quire.recipes.states import PASSING, begin, fail, is_looping, may_resume
+from quire.recipes.starting import has_ended
+from quire.recipes.states import PASSING, begin, fail, is_looping, is_open, may_resume
 from quire.recipes.tasks import answer_asking_task
 from quire.steps.recipe.import_values import OcrReading, ReadPicture
 
@@ -44,8 +45,11 @@ async def _find_job(context: RecipeContext, completed: OcrCompleted) -> RecipeJo
         why = "no such import"
     else:
         why = _find_objection(job, completed)
-        if not why:
+        if not why and is_open(job):
             return job
+        if not why and not await has_ended(context, job):
+            return job
+        why = why or "its time is over, and nothing waits for it"
     _log.warning(
         "ocr_completion_dropped: %s for %s: %s", completed.job_id[:80], completed.workflow_id[:80], why
     )

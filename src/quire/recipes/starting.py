@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from msgspec import structs
 
+from quire.batches.context import BatchContext
 from quire.batches.submission import Pages, close_batch, draft_batch
 from quire.ledger.port import Upload
 from quire.ledger.submissions import TAKEN
@@ -40,6 +41,16 @@ async def start_import(context: RecipeContext, job: RecipeJob) -> RecipeJob:
             )
     context.wake()
     return await _mark_started(context, job)
+
+
+async def has_ended(context: BatchContext, job: RecipeJob) -> bool:
+    """Whether the batch of an import is over, or there is none: nothing of it goes on."""
+    if job.batch_id is None:
+        return True
+    try:
+        return (await context.batches.get_batch(job.batch_id)).ended
+    except Missing:
+        return True
 
 
 async def _open(context: RecipeContext, job: RecipeJob) -> Batch:

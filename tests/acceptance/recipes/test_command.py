@@ -53,6 +53,15 @@ def test_the_recipe_on_a_photo_is_printed(quire):
     assert json.loads(linked.stdout)["@type"] == "Recipe"
     assert len(json.loads(linked.stdout)["recipeIngredient"]) == 4
 
+    assert json.loads(quire("clean", "--json").stdout)["recipe_imports"] == 0  # they are not old
+    at_once = {"QUIRE_CLEANING_RECIPE_DAYS": "0.000001"}
+    listed = json.loads(quire("clean", "--dry-run", "--json", **at_once).stdout)
+    assert [(one["kind"], one["files"]) for one in listed] == [("recipe_import", 2)] * 2
+    photos = quire.home / "blobs" / "recipe-images"
+    assert len([*photos.rglob("*.jpg")]) == 2
+    assert json.loads(quire("clean", "--json", **at_once).stdout)["recipe_imports"] == 2
+    assert [*photos.rglob("*.jpg")] == []
+
 
 def test_a_photo_without_a_recipe_ends_with_a_reason(quire):
     (quire.folder / "empty.png").write_bytes(card_photo(""))

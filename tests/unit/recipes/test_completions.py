@@ -5,6 +5,7 @@ import uuid
 import pytest
 from msgspec import structs
 
+from quire.ledger.port import OperatorAction
 from quire.model.envelopes import MessageError, OcrCompleted, OcrCompletedPayload, Trace
 from quire.model.errors import Retry
 from quire.recipes import states
@@ -62,6 +63,17 @@ async def test_a_completion_for_an_import_that_is_over_is_dropped(context, job):
     over = await context.recipes.replace_job(states.cancel(job, now=context.clock.now()))
     assert not await take_completion(context, completed(job.id))
     assert await context.recipes.get_job(job.id) == over
+
+
+async def test_a_success_that_comes_when_nothing_waits_for_it_any_more_changes_nothing(context, job):
+    assert await take_completion(context, completed(job.id, "ocr_engine_error"))
+    failed = await context.recipes.get_job(job.id)
+    batch = await context.batches.get_batch(failed.batch_id)
+    action = OperatorAction(actor="a test", reason="over", now=context.clock.now())
+    await context.control.cancel(batch.no, action)
+    assert (await context.batches.get_batch(failed.batch_id)).ended
+    assert not await take_completion(context, completed(job.id))
+    assert await context.recipes.get_job(job.id) == failed
 
 
 async def test_an_import_that_changes_for_ever_takes_no_more(context, job):
