@@ -34,8 +34,8 @@ class Place:
         self.client = redis.Redis.from_url(url)
         self.images = quire.folder / "images"
         save_words(self.images / "0.png", WORDS)
-        # Whoever dies loses its requests after two seconds instead of a minute.
-        (quire.folder / "quire.toml").write_text(f'[queues."{OCR}"]\nlease_seconds = 2.0\n')
+        # Whoever dies loses its requests after some seconds instead of a minute; a busy machine does not.
+        (quire.folder / "quire.toml").write_text(f'[queues."{OCR}"]\nlease_seconds = 6.0\n')
         self.environment = {
             "QUIRE_REDIS_URL": url,
             "QUIRE_OCR_IMAGE_ROOT": str(self.images),

@@ -129,9 +129,11 @@ def test_only_inputs_give_short_names():
     assert made(found) == ["x.pdf.scan.tif", "x.pdf.scan.tif.page.jpg"]
 
 
-def test_a_document_with_new_tags_gives_no_short_name_and_keeps_its_mark():
+def test_an_input_with_new_tags_is_still_that_input_and_keeps_its_mark():
     results = {"look": gives(tags=("seen",)), "tiff": lambda work: jpeg(work.file.name[:-4] + ".jpg")}
     found = ending(plan("look", TIFF), ["a.tif"], results)
+    assert made(found, born=2) == ["a.jpg"]
+    found = ending(plan("look", TIFF), ["a.tif", "a.jpg"], results)
     assert made(found, born=2) == ["a.tif.page.jpg"]
     found = ending(plan("look", TIFF), ["a.tif", "A.tif"], results)
     assert made(found, born=2) == [f"{path}.{mark(path, 'tiff/0')}.page.jpg" for path in ("A.tif", "a.tif")]
