@@ -44,8 +44,8 @@ def test_a_run_that_was_killed_is_finished_by_the_same_command(history):
 
 
 def as_told_then(report):
-    """What reports told in every version. Outputs are in order of their paths now; steps and doubtful texts are
-    told.
+    """What reports told in every version. Outputs are in order of their paths now; steps and doubtful texts
+    are told.
     """
     files = [
         {

@@ -24,7 +24,8 @@ _PROBLEM = {
 _WITH_CONTENT = frozenset({200, 206})  # of the answers beside the usual one
 _ABOUT = """Durable document pipelines over HTTP. Open a batch, send its files straight to the store, close
 it, follow it. The routes of the group Upload are the published batch upload protocol; their errors are
-`{"error": …}`. All others answer errors as problem+json (RFC 9457)."""
+`{"error": …}`. All others answer errors as problem+json (RFC 9457);
+recipes that do not fit are answered with their fields."""
 
 
 def build_openapi(routes: Iterable[Route], *, version: str) -> dict[str, Any]:
