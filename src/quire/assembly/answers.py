@@ -1,6 +1,5 @@
 """Answers to tasks that wait for somebody outside: the queue on which they arrive."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -9,6 +8,7 @@ from quire.assembly.components import Components
 from quire.assembly.pipelines import build_retry_policy
 from quire.assembly.queues import apply_table
 from quire.assembly.remote import bucket_prefix
+from quire.assembly.running_consumers import running
 from quire.assembly.secrets import load_valid_secrets
 from quire.batches.remote.answers import Answer, complete_task, read_message
 from quire.consumers.consumer import Consumer
@@ -21,8 +21,6 @@ from quire.system import LoopSignal
 AT_ONCE = 16
 # By a queue an answer can wait outside of the handler.
 PATIENCE_SECONDS = 1.0
-GRACE_SECONDS = 5.0
-AGAIN_SECONDS = 5.0
 
 _log = logging.getLogger("quire.answers")
 
@@ -74,22 +72,5 @@ async def consuming_answers(
         signal=LoopSignal(),
         trouble=trouble,
     )
-    running = asyncio.create_task(_keep_running(consumer))
-    try:
+    async with running(consumer, _log, "answers_not_consumed"):
         yield
-    finally:
-        consumer.stop()
-        await asyncio.wait({running}, timeout=2 * GRACE_SECONDS)
-        running.cancel()
-
-
-async def _keep_running(consumer: "Consumer[tuple[str, Answer]]") -> None:
-    """What goes wrong with answers must not end the engine: it is told to the operator and begun again."""
-    while True:
-        try:
-            await consumer.run(grace_seconds=GRACE_SECONDS)
-        except Exception:  # noqa: BLE001 whatever it is
-            _log.exception("answers_not_consumed")
-            await asyncio.sleep(AGAIN_SECONDS)
-        else:
-            return

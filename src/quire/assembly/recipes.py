@@ -13,6 +13,7 @@ from quire.assembly.ocr_reading import build_reading_options
 from quire.assembly.pipelines import build_retry_policy
 from quire.assembly.queues import apply_table
 from quire.assembly.redis_lists import travels_on_lists
+from quire.assembly.running_consumers import running
 from quire.assembly.secrets import load_valid_secrets
 from quire.consumers.consumer import Consumer, Handler
 from quire.model.envelopes import RECIPE_QUEUE
@@ -29,8 +30,6 @@ from quire.steps.recipe.quality_gate import QualityLimits
 from quire.system import LoopSignal
 
 AT_ONCE = 8
-GRACE_SECONDS = 5.0
-AGAIN_SECONDS = 5.0
 SWEEP_SECONDS = 10.0
 MARK_SECONDS = 2.0
 MARKED_SECONDS = 86_400.0
@@ -129,7 +128,7 @@ async def consuming_results(
     )
     policy = apply_table(plain, RESULTS_QUEUE, settings)
     consumer = build_consumer(components, policy, handle, read_result, trouble)
-    async with _running(consumer):
+    async with running(consumer, _log, "recipe_messages_not_consumed"):
         yield
 
 
@@ -148,7 +147,7 @@ async def consuming_messages(
 
     policy = apply_table(policy_for(RECIPE_QUEUE), RECIPE_QUEUE, settings)
     consumer = build_consumer(components, policy, handle, read_message, trouble)
-    async with _running(consumer):
+    async with running(consumer, _log, "recipe_messages_not_consumed"):
         yield
 
 
@@ -193,26 +192,3 @@ async def sweep_regularly(context: RecipeContext, stop: asyncio.Event) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(SWEEP_SECONDS):
                 await stop.wait()
-
-
-@asynccontextmanager
-async def _running(consumer: "Consumer[T]") -> AsyncIterator[None]:
-    running = asyncio.create_task(_keep_running(consumer))
-    try:
-        yield
-    finally:
-        consumer.stop()
-        await asyncio.wait({running}, timeout=2 * GRACE_SECONDS)
-        running.cancel()
-
-
-async def _keep_running(consumer: "Consumer[T]") -> None:
-    """What goes wrong with imports must not end the server: it is logged and begun again."""
-    while True:
-        try:
-            await consumer.run(grace_seconds=GRACE_SECONDS)
-        except Exception:  # noqa: BLE001 whatever it is
-            _log.exception("recipe_messages_not_consumed")
-            await asyncio.sleep(AGAIN_SECONDS)
-        else:
-            return
