@@ -118,7 +118,11 @@ class Naming:
         if folded in self._given:
             return True
         made = (one for one in listed.get(folded, ()) if 0 < one.born < self._phase)
-        return any(self._is_unit or one.root_no == self._root_no for one in made)
+        # An input with new tags is a row of its own, and is not made.
+        return any(
+            self._is_unit or (one.root_no == self._root_no and one.file.path != self._document.path)
+            for one in made
+        )
 
     def _is_free_whole(self, path: str, listed: Listed) -> bool:
         """The document's own name was its own already: only longer ones matter."""

@@ -78,3 +78,15 @@ def test_a_name_does_not_depend_on_what_is_inside_of_other_files(collection):
     files = inputs_of(collection)
     given_names = [name for path in files for name in name_all(path, files, [])]
     assert len({fold(name) for name in given_names}) == len(given_names)
+
+
+def test_an_input_with_new_tags_is_replaced_under_its_own_name():
+    document = File(key="", path="a.tif", name="a.tif", size=1, content_type="image/tiff", tags=("seen",))
+    same = product("tif", Change.REPLACE, preferred="a.tif")
+    naming = Naming(PLAN, document, TaskPlace(2, 0, 2, 1, "a.tif", 0, None), is_unit=False)
+    # The input, and the row that it has had since a step gave it tags.
+    rows = [ListedInput(1, "a.tif", document, 0, 1), ListedInput(2, "a.tif", document, 1, 1)]
+    assert naming.name_outputs(RENAMING, [same], {"a.tif": rows}) == ["a.tif"]
+    other = File(key="", path="A.tif", name="A.tif", size=1, content_type="image/tiff")
+    made = [*rows, ListedInput(3, "a.tif", other, 1, 1)]
+    assert naming.name_outputs(RENAMING, [same], {"a.tif": made}) == ["a.tif.tif"]
