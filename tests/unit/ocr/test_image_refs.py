@@ -224,3 +224,11 @@ async def test_a_store_that_does_not_answer_is_not_waited_for():
 
     sources = ImageSources(root=Path("/"), buckets=Hanging(), timeout_seconds=0.05)
     assert await refusal(sources, "s3", "s3://recipes/0.jpg") == UNREAD
+
+
+@pytest.mark.parametrize("value", [".", ".."])
+async def test_an_id_does_not_lead_out_of_the_address_of_the_setting(value):
+    async with web_server() as web:
+        web.answers["/raw"] = web.answers["/pictures/raw"] = reply(b"something else")
+        sources = ImageSources(database_url=web.url("/pictures/{id}/raw"), database=INSIDE)
+        assert await refusal(sources, "db", value) == NOT_FOUND
