@@ -52,6 +52,11 @@ class ImageSources(Struct, frozen=True, kw_only=True):
     timeout_seconds: float = 30.0
 
 
+def is_web_address(ref: ImageRef) -> bool:
+    """Whether anybody could fetch it, as against what only this service can read."""
+    return ref.kind in {"s3", "minio"} and ref.value.startswith(_WEB_SCHEMES)
+
+
 async def load_image(sources: ImageSources, ref: ImageRef) -> bytes:
     """The bytes of the picture. Raises Reject or Retry, with a code of the contract."""
     try:

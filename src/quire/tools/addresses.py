@@ -29,8 +29,6 @@ def reach(address: str) -> Reach:
 
 
 def _reach(ip: Address) -> Reach:
-    if ip in _METADATA:
-        return Reach.NEVER
     if isinstance(ip, ipaddress.IPv6Address):
         if ip in _NAT64:
             return _reach(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
@@ -41,6 +39,6 @@ def _reach(ip: Address) -> Reach:
             return Reach.PRIVATE
     elif ip in _THIS_HOST:
         return Reach.NEVER
-    if ip.is_multicast or ip.is_unspecified or ip.is_link_local or ip.is_reserved:
+    if ip in _METADATA or ip.is_multicast or ip.is_unspecified or ip.is_link_local or ip.is_reserved:
         return Reach.NEVER
     return Reach.PUBLIC if ip.is_global else Reach.PRIVATE
