@@ -16,16 +16,20 @@ from msgspec import Meta, Struct
 from quire.access.api_keys import Scope
 from quire.api.context import ApiContext, Caller
 from quire.api.routing import ApiRequest, ApiResponse, Route, json_response, read_json
+from quire.api.upload_slots import UploadSlots
 from quire.model.envelopes import MAX_IMAGES, ImageRef, ImageText
 from quire.model.errors import Misconfigured, Reject
 from quire.model.page_text import TextLine, Tier
 from quire.ocr.image_jobs import InlineImage
-from quire.ocr.image_refs import MAX_IMAGE_BYTES
+from quire.ocr.image_refs import MAX_IMAGE_BYTES, is_web_address
 from quire.ocr.port import PictureWish
 from quire.ocr.service import COMPLETED, MAX_BATCH_IMAGES, OcrJob, OcrService
 
 # Pictures as base64 within JSON: one of the largest, or many of the usual size.
 MAX_BODY_BYTES = 64 << 20
+SUBMISSIONS_AT_ONCE = 8  # bodies in memory
+SUBMISSION_WAIT_SECONDS = 5.0
+_submissions = UploadSlots(SUBMISSIONS_AT_ONCE, SUBMISSION_WAIT_SECONDS)
 _GROUP = "OCR"
 AUTO = "auto"  # whichever engine reads it
 _LONGEST_LANGUAGE = 40
@@ -165,14 +169,14 @@ async def show_queue(context: ApiContext, request: ApiRequest, caller: Caller) -
 
 async def submit_job(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     service = _service(context)
-    images, body = await _read_images(request, most=MAX_IMAGES)
-    wish = _wish_of(body)
-    if wish.tiers:
-        raise _bad_request(
-            "provider: only `auto` for pictures that are read later; their worker has its engines"
-        )
-    correlation = request.headers.get("x-correlation-id", "")[:200] or None
-    job = await service.submit(images, language=wish.language, owner=caller.owner, request_id=correlation)
+    async with _submissions.take():
+        images, wish = await _read_images(request, caller, most=MAX_IMAGES)
+        if wish.tiers:
+            raise _bad_request(
+                "provider: only `auto` for pictures that are read later; their worker has its engines"
+            )
+        correlation = request.headers.get("x-correlation-id", "")[:200] or None
+        job = await service.submit(images, language=wish.language, owner=caller.owner, request_id=correlation)
     receipt = OcrJobReceipt(job_id=job.job_id, status=job.status, created_at=job.created_at)
     return json_response(receipt, status=202)
 
@@ -182,12 +186,12 @@ async def show_job(context: ApiContext, request: ApiRequest, caller: Caller) -> 
     return json_response(_describe_job(job))
 
 
-async def read_batch(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:  # noqa: ARG001
+async def read_batch(context: ApiContext, request: ApiRequest, caller: Caller) -> ApiResponse:
     service, clock = _service(context), context.ingest.clock
     async with service.admitting():
-        images, body = await _read_images(request, most=MAX_BATCH_IMAGES)
+        images, wish = await _read_images(request, caller, most=MAX_BATCH_IMAGES)
         began = clock.monotonic()
-        found = await service.read_now(images, _wish_of(body))
+        found = await service.read_now(images, wish)
         texts = [_describe_text(one.text, one.lines) for one in found]
     used = {one.provider_used for one in texts if one.meta.is_valid}
     meta = OcrBatchMeta(
@@ -205,8 +209,12 @@ def _service(context: ApiContext) -> OcrService:
     return context.ocr
 
 
-async def _read_images(request: ApiRequest, *, most: int) -> tuple[list[ImageRef | InlineImage], OcrBody]:
-    """The body, and its pictures numbered in their order. Raises Reject."""
+async def _read_images(
+    request: ApiRequest, caller: Caller, *, most: int
+) -> tuple[list[ImageRef | InlineImage], PictureWish]:
+    """The pictures, numbered in their order, and how they are to be read; the body is not kept. Raises
+    Reject.
+    """
     try:
         body = msgspec.convert(await read_json(request, limit=MAX_BODY_BYTES), OcrBody)
     except msgspec.ValidationError as error:
@@ -218,7 +226,13 @@ async def _read_images(request: ApiRequest, *, most: int) -> tuple[list[ImageRef
     if not 1 <= len(given[0]) <= most:
         raise _bad_request(f"give 1 to {most} pictures")
     images = [await _read_image(one, index) for index, one in enumerate(given[0])]
-    return images, body
+    if caller.tenant and any(isinstance(one, ImageRef) and not is_web_address(one) for one in images):
+        # Folder, buckets and database of pictures are the whole server's: nothing there tells tenants apart.
+        raise Reject(
+            "A key that is bound to a tenant may send pictures and web addresses, no other references",
+            code="forbidden",
+        )
+    return images, _wish_of(body)
 
 
 def _wish_of(body: OcrBody) -> PictureWish:

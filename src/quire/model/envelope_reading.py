@@ -210,7 +210,8 @@ def _without_deviations(result: Any) -> Any:
         # For people and metrics alone: one that nobody knows must not cost the text.
         meta["tier"] = _TIERS.get(tier, Tier.TESSERACT.value)
     if isinstance(confidence, int | float) and not isinstance(confidence, bool):
-        meta["confidence"] = min(1.0, max(0.0, float(confidence)))
+        # An integer may be too large for a float.
+        meta["confidence"] = float(min(1, max(0, confidence)))
     meta["language"] = meta["language"] or "en"
     return {"truncated": False} | made | {"meta": meta, "ocr_text": made.get("ocr_text") or ""}
 

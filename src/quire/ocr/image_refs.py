@@ -26,6 +26,7 @@ DATABASE_ID = "{id}"  # what an id takes the place of in the address of the data
 _BUCKET_SCHEMES = ("s3://", "minio://")
 _WEB_SCHEMES = ("http://", "https://")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
+_PATH_STEPS = frozenset({".", ".."})  # would lead to another address than that of a picture
 _TOO_LARGE = "too_large"
 _CODES = {_TOO_LARGE: OcrErrorCode.UNSUPPORTED_MEDIA}
 
@@ -49,6 +50,11 @@ class ImageSources(Struct, frozen=True, kw_only=True):
     database: GuardedFetcher | None = None
     max_bytes: int = MAX_IMAGE_BYTES
     timeout_seconds: float = 30.0
+
+
+def is_web_address(ref: ImageRef) -> bool:
+    """Whether anybody could fetch it, as against what only this service can read."""
+    return ref.kind in {"s3", "minio"} and ref.value.startswith(_WEB_SCHEMES)
 
 
 async def load_image(sources: ImageSources, ref: ImageRef) -> bytes:
@@ -112,6 +118,8 @@ async def _load_from_database(sources: ImageSources, picture_id: str) -> bytes:
             raise _translate(error) from error
     if not sources.database_url or sources.database is None:
         raise _not_found("this service knows no database of pictures")
+    if picture_id in _PATH_STEPS:
+        raise _not_found("this is no id of a picture")
     address = sources.database_url.replace(DATABASE_ID, quote(picture_id, safe=""))
     return await _fetch(sources, sources.database, address, redirects=0)
 

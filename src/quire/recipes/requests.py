@@ -23,7 +23,7 @@ from quire.recipes.context import RecipeContext
 from quire.recipes.port import RecipeJob, RequestKey
 from quire.recipes.starting import start_import
 from quire.steps.recipe.import_values import ImportKind, ImportRequest
-from quire.tools.guarded_fetch import GuardedFetcher
+from quire.tools.guarded_fetch import LONGEST_FETCHED_URL, GuardedFetcher
 
 MAX_KEY = 255
 MAX_HINT = 200
@@ -115,7 +115,6 @@ async def import_payload(
 ) -> ImportAccepted:
     """Raises Reject `invalid_payload` for one that is empty, too large, or no text."""
     _check_payload(payload)
-    _size(payload.source_url)
     job_id = new_uuid(context.ids)
     request = ImportRequest(
         **_shared(context, job_id, "payload"),
@@ -184,6 +183,8 @@ def _check_payload(payload: ClientPayload) -> None:
         raise _bad(f"a block of JSON-LD has at most {MAX_BLOCK_BYTES} bytes")
     if _size(payload.html_snippet or "") > MAX_SNIPPET_BYTES:
         raise _bad(f"a piece of HTML has at most {MAX_SNIPPET_BYTES} bytes")
+    if _size(payload.source_url) > LONGEST_FETCHED_URL:
+        raise _bad(f"source_url has at most {LONGEST_FETCHED_URL} bytes")
     if not any(block.strip() for block in payload.jsonld_blocks) and not (payload.html_snippet or "").strip():
         raise _bad("there is nothing to read: send jsonld_blocks, html_snippet or both")
 

@@ -12,13 +12,15 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAT64 = ipaddress.IPv6Network(
     "64:ff9b::/96"
 )  # how hosts without IPv6 are reached from networks without IPv4
+# Where clouds hand out credentials, besides link-local addresses.
+_METADATA = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.200", "192.0.0.192")))
 _THIS_HOST = ipaddress.IPv4Network("0.0.0.0/8")  # Linux takes these for itself
 
 
 class Reach(Enum):
     PUBLIC = "public"
     PRIVATE = "private"  # only if permitted by a setting
-    NEVER = "never"  # link-local (credentials of clouds), multicast, reserved
+    NEVER = "never"  # link-local, credentials of clouds, multicast, reserved
 
 
 def reach(address: str) -> Reach:
@@ -37,6 +39,6 @@ def _reach(ip: Address) -> Reach:
             return Reach.PRIVATE
     elif ip in _THIS_HOST:
         return Reach.NEVER
-    if ip.is_multicast or ip.is_unspecified or ip.is_link_local or ip.is_reserved:
+    if ip in _METADATA or ip.is_multicast or ip.is_unspecified or ip.is_link_local or ip.is_reserved:
         return Reach.NEVER
     return Reach.PUBLIC if ip.is_global else Reach.PRIVATE

@@ -305,3 +305,10 @@ def test_any_bytes_are_an_envelope_or_refused(body):
     for read in (read_envelope, read_ocr_request, read_ocr_completed):
         with pytest.raises(BadEnvelope):
             read(body)
+
+
+@pytest.mark.parametrize(("confidence", "expected"), [(10**400, 1.0), (-(10**400), 0.0), (1, 1.0)])
+def test_a_confidence_may_be_any_number(confidence, expected):
+    result = {"index": 0, "ocr_text": "x", "meta": {"confidence": confidence}}
+    completed = read_ocr_completed(written(changed(COMPLETED, payload__results=[result])))
+    assert [one.meta.confidence for one in completed.payload.results] == [expected]

@@ -224,3 +224,18 @@ async def test_a_store_that_does_not_answer_is_not_waited_for():
 
     sources = ImageSources(root=Path("/"), buckets=Hanging(), timeout_seconds=0.05)
     assert await refusal(sources, "s3", "s3://recipes/0.jpg") == UNREAD
+
+
+@pytest.mark.parametrize("value", [".", ".."])
+async def test_an_id_does_not_lead_out_of_the_address_of_the_setting(value):
+    async with web_server() as web:
+        web.answers["/raw"] = web.answers["/pictures/raw"] = reply(b"something else")
+        sources = ImageSources(database_url=web.url("/pictures/{id}/raw"), database=INSIDE)
+        assert await refusal(sources, "db", value) == NOT_FOUND
+
+
+def test_not_every_bucket_that_strangers_name_is_kept():
+    buckets = ForeignBuckets(["*"], endpoint="http://127.0.0.1:1", access={"region": "x"}, allow_http=True)
+    opened = {name: buckets._open(name) for name in (f"bucket-{number}" for number in range(100))}
+    assert buckets._open("bucket-99") is opened["bucket-99"]
+    assert buckets._open("bucket-0") is not opened["bucket-0"]

@@ -65,6 +65,14 @@ async def test_half_characters_in_a_payload_are_refused(context, requester):
         await import_payload(context, requester, ClientPayload(html_snippet="\ud800"))
 
 
+async def test_the_address_of_a_payload_has_the_length_of_an_address(context, requester):
+    with pytest.raises(Reject) as caught:
+        await import_payload(
+            context, requester, ClientPayload(html_snippet="<p>2 eggs", source_url="x" * 9000)
+        )
+    assert caught.value.code == "invalid_payload"
+
+
 @given(FIELDS | JSON)
 def test_whatever_is_sent_as_a_recipe_is_read_or_refused_by_its_fields(body):
     refused: InvalidRecipe | None = None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from obstore.store import S3Store
 
 _PIECE_BYTES = 1 << 18
+_MOST_STORES = 64
 ANY_BUCKET = "*"
 
 
@@ -64,6 +65,8 @@ class ForeignBuckets:
 
     def _open(self, bucket: str) -> "S3Store":
         if bucket not in self._stores:
+            if len(self._stores) >= _MOST_STORES:  # `*`: strangers choose the names
+                self._stores.pop(next(iter(self._stores)))
             self._stores[bucket] = open_store(
                 bucket,
                 self._endpoint or None,

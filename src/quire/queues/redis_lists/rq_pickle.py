@@ -76,9 +76,9 @@ class _Machine:
 
     def set_items(self, pairs: list[Any]) -> None:
         target = self.stack[-1]
-        if not isinstance(target, dict) or len(pairs) % 2:
+        if not isinstance(target, dict):
             raise IndexError
-        target.update(zip(pairs[::2], pairs[1::2], strict=True))
+        target.update(_to_dict(pairs))
 
     def append_items(self, items: list[Any]) -> None:
         target = self.stack[-1]
@@ -137,6 +137,9 @@ _ACTS: dict[str, Callable[[_Machine, Any], None]] = {
 
 
 def _to_dict(values: list[Any]) -> dict[Any, Any]:
+    # Names of arguments. Hashing a tuple that holds another one twice, and so on, would take for ever.
+    if not all(type(name) is str for name in values[::2]):
+        raise TypeError
     return dict(zip(values[::2], values[1::2], strict=True))
 
 

@@ -11,6 +11,7 @@ LONGEST = 2_000_000
 _OPENINGS = ("//", "/*", "<![CDATA[", "<!--", "*/")
 _CLOSINGS = ("]]>", "-->", "*/", "//", "/*", ";")
 _MOST_DOCUMENTS = 20
+_MOST_LEVELS = 500
 _PREFIXED = re.compile(r'"(?:schema:|https?://schema\.org/)(\w{1,40}"\s{0,20}:)')
 _BEGIN = re.compile(r"[\[{]\s{0,100}[\[{\"\]}]")
 _LOOK_AHEAD = 64
@@ -50,7 +51,7 @@ def _read(bare: str) -> tuple[list[object], bool]:
 
 
 def repair(text: str) -> str:
-    """A text that is closer to JSON."""
+    """A text that is closer to JSON; empty for one that is nested too deep."""
     out: list[str] = []
     stack: list[str] = []
     place, last = 0, ""  # `last`: the last letter outside of strings; `"` for a string
@@ -82,6 +83,8 @@ def repair(text: str) -> str:
             if letter in "{[":
                 if last in {'"', "}", "]"}:
                     out.append(",")
+                if len(stack) >= _MOST_LEVELS:  # each mark that closes looks for its opening one
+                    return ""
                 stack.append("}" if letter == "{" else "]")
             out.append(letter)
             last = letter

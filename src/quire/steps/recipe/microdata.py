@@ -35,6 +35,7 @@ e-instructions p-yield dt-duration u-photo p-summary p-category
 """.split())  # fmt: skip
 _MOST_RECIPES = 60
 _MOST_PROPERTIES = 1000
+_MOST_LEVELS = 20
 
 
 def read_attributes(root: HtmlElement) -> list[dict[str, object]]:
@@ -43,7 +44,7 @@ def read_attributes(root: HtmlElement) -> list[dict[str, object]]:
         islice((element for element in root.iter("*") if _type_of(element) == "recipe"), _MOST_RECIPES)
     )
     by_id = {element.get("id"): element for element in root.xpath("//*[@id]")} if scopes else {}
-    recipes = [item for item in (_read_item(scope, by_id) for scope in scopes) if item]
+    recipes = [item for item in (_read_item(scope, by_id, set()) for scope in scopes) if item]
     if not any("recipeIngredient" in recipe for recipe in recipes):
         loose: dict[str, object] = {"@type": "Recipe"}
         for element in root.xpath("//*[@itemprop or @property]")[:_MOST_PROPERTIES]:
@@ -83,7 +84,13 @@ def _class_properties(element: HtmlElement) -> list[str]:
     return [_NAMES[name.casefold()] for name in classes if name.casefold() in _MICROFORMAT]
 
 
-def _read_item(scope: HtmlElement, by_id: Mapping[str, HtmlElement]) -> dict[str, object]:
+def _read_item(
+    scope: HtmlElement, by_id: Mapping[str, HtmlElement], read: set[object], levels: int = _MOST_LEVELS
+) -> dict[str, object]:
+    """`read` are the items and, by their ids, the referred elements that this recipe has already: references
+    may go in circles. `levels` of items may be inside.
+    """
+    read.add(scope)
     kind = _type_of(scope)
     item: dict[str, object] = {
         "@type": {"recipe": "Recipe", "howtostep": "HowToStep", "howtosection": "HowToSection"}.get(
@@ -93,17 +100,23 @@ def _read_item(scope: HtmlElement, by_id: Mapping[str, HtmlElement]) -> dict[str
     by_class = scope.get("itemtype") is None and scope.get("typeof") is None
     starts = [scope]
     names = (scope.get("itemref") or "")[:500].split()[:20]
-    starts.extend(by_id[name] for name in names if name in by_id)
+    for name in names:
+        if name in by_id and name not in read:
+            read.add(name)
+            starts.append(by_id[name])
     for start in starts:
         for element in _elements(start, own=start is not scope):
             names = _class_properties(element) if by_class else _properties(element)
             if not names:
                 continue
             kind = _type_of(element) if not by_class else ""
+            if kind and element in read:
+                continue
             for name in names:
                 value: object = (
-                    _read_item(element, by_id)
-                    if kind
+                    _read_item(element, by_id, read, levels - 1)
+                    if levels
+                    and kind
                     in {
                         "howtostep",
                         "howtosection",

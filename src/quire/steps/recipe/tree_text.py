@@ -6,6 +6,7 @@ out.
 
 import re
 from functools import lru_cache
+from itertools import islice
 
 from msgspec import Struct
 
@@ -60,6 +61,7 @@ _SPACES = re.compile(r"\s+")
 _MOST_LINES = 4_000
 _MOST_ELEMENTS = 25_000
 _MOST_DEPTH = 300
+_LOOKED_AT = 1000  # nodes; each of many within each other is looked at
 PSEUDO_HEADING = 7
 
 
@@ -102,10 +104,12 @@ def block_lines(element: HtmlElement) -> list[str]:
     return [line.text for line in walk.lines]
 
 
-def inline_text(element: HtmlElement) -> str:
-    """All text of an element in one line, with spaces between its blocks."""
+def inline_text(element: HtmlElement, most_nodes: int | None = None) -> str:
+    """All text of an element in one line, with spaces between its blocks; that of its first nodes if there
+    are more.
+    """
     parts: list[str] = []
-    for node in element.iter():
+    for node in islice(element.iter(), most_nodes):
         if not isinstance(node.tag, str) or node.tag in {"script", "style"}:
             continue
         if node.tag not in _INLINE:
@@ -130,7 +134,7 @@ def _read_classes(names: str) -> tuple[bool, str]:
 
 def _is_of_recipe(element: HtmlElement) -> bool:
     """Whether what is rarely text belongs to the recipe: a column of ingredients, a tab `Method`."""
-    text = inline_text(element)
+    text = inline_text(element, _LOOKED_AT)
     if element.tag == "button":
         return part_of_heading(text) in {Part.INGREDIENTS, Part.STEPS, Part.NOTES}
     return "ingredient" in text[:1000].casefold() or "zutaten" in text[:1000].casefold()

@@ -144,3 +144,11 @@ def test_a_damaged_call_is_a_text_or_refused(data):
         assert isinstance(read(bytes(whole)), str)
     except Reject as error:
         assert error.code == "bad_message"  # noqa: PT017 - both are right, and nothing else is
+
+
+def test_names_of_arguments_are_texts_alone():
+    pairs = b"".join(b"\x94h" + bytes([place]) + b"\x86" for place in range(200))
+    # Each tuple holds the one before it twice: as a name, it would be hashed for longer than anybody waits.
+    for ending in (b"Ns.", b"(h\x05Nu."):
+        with pytest.raises(Reject, match="damaged"):
+            read(b"\x80\x04}" + b")" + pairs + ending)

@@ -97,3 +97,10 @@ def test_names_with_the_prefix_of_schema_org_and_json_in_a_string_are_read():
         {"name": "A", "step": "https://schema.org/x"}
     ]
     assert read_json('"{\\"name\\": \\"A\\"}"')[0] == [{"name": "A"}]
+
+
+def test_what_is_nested_too_deep_is_given_up_at_once():
+    assert repair("[" * 1_000_000 + "}" * 1_000_000) == ""
+    assert read_json("[" * 1_000_000 + "}" * 1_000_000)[0] == []
+    nested = "[" * 400 + "]" * 399
+    assert read_json(nested)[0] == [json.loads(nested + "]")]

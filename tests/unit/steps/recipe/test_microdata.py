@@ -1,5 +1,7 @@
 """Recipes in the attributes of tags are read, nested, referenced, and cut off."""
 
+import pytest
+
 from quire.steps.recipe.microdata import read_attributes
 from quire.tools.html_tree import parse_tree
 
@@ -43,3 +45,28 @@ def test_ingredients_outside_of_the_item_are_found():
 def test_other_items_are_no_recipes():
     assert read('<div itemscope itemtype="http://schema.org/Person"><b itemprop="name">Ann</b></div>') == []
     assert read("<p>Nothing</p>") == []
+
+
+def section(name, refs):
+    return (
+        f'<div id={name} itemprop=recipeInstructions itemscope itemtype="http://schema.org/HowToSection" '
+        f'itemref="{refs}"><p itemprop=name>{name}</p></div>'
+    )
+
+
+RECIPE = '<div itemscope itemtype="http://schema.org/Recipe" itemref="{}"></div>'
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        [("a0", "a0")],
+        [("a0", "b"), ("b", "a0")],
+        [(f"{side}{level}", f"a{level + 1} b{level + 1}") for level in range(100) for side in "ab"],
+        [(f"a{level}", f"a{level + 1}") for level in range(3000)],
+    ],
+)
+def test_references_of_items_to_each_other_come_to_an_end(sections):
+    page = RECIPE.format("a0") + "".join(section(*one) for one in sections)
+    (recipe,) = read_attributes(parse_tree(f"<html><body>{page}</body></html>"))
+    assert recipe["recipeInstructions"][0]["name"] == "a0"

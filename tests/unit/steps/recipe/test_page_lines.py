@@ -123,3 +123,9 @@ def test_headings_of_parts_go_on_with_the_list_and_the_steps():
         "Roll the dough.",
         "Fold it.",
     ]
+
+
+def test_only_the_first_nodes_of_an_element_are_looked_at_when_they_are_enough():
+    tree = parse_tree("<aside>" + "<p>1 egg</p>" * 1000 + "</aside>")
+    assert 1 <= inline_text(tree, 8).count("egg") <= 8
+    assert inline_text(tree).count("egg") == 1000
